@@ -1,0 +1,1 @@
+//! Questions over decided policy: explain, expectations.

@@ -1,0 +1,1 @@
+//! Decides one flow, with the whole trace of why.

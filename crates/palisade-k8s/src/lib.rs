@@ -1,0 +1,1 @@
+//! Objects into the model: index, fail-closed conversion, sources.

@@ -1,0 +1,202 @@
+//! The cluster as policy sees it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+
+use crate::flow::Place;
+use crate::labels::{LabelSelector, Labels};
+use crate::policy::{Policy, PortProtocol};
+
+/// Everything a verdict can depend on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Model {
+    /// By name. Every endpoint's namespace is here.
+    pub namespaces: BTreeMap<Box<str>, Namespace>,
+    /// Pods of the pod network that are or may be running, in name order. `EndpointId` is the index.
+    pub endpoints: Vec<Endpoint>,
+    /// Nodes, in name order. `NodeId` is the index.
+    pub nodes: Vec<Node>,
+    /// Services, in name order.
+    pub services: Vec<Service>,
+    /// Policies, ordered by tier, rank and origin.
+    pub policies: Vec<Policy>,
+}
+
+/// A place in `Model::endpoints`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EndpointId(pub usize);
+
+/// A place in `Model::nodes`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(pub usize);
+
+/// A namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Namespace {
+    /// Its labels, `kubernetes.io/metadata.name` included.
+    pub labels: Labels,
+    /// True when no Namespace object was read and it is only assumed to exist, because another object is in it.
+    pub assumed: bool,
+}
+
+/// Namespace and name of a pod.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PodName {
+    /// The namespace.
+    pub namespace: Box<str>,
+    /// The name.
+    pub name: Box<str>,
+}
+
+impl fmt::Display for PodName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// A pod on the pod network, or what stands for the pods of a workload that were not read one by one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Namespace and name; a workload's endpoint has the workload's name.
+    pub name: PodName,
+    /// Its labels.
+    pub labels: Labels,
+    /// Its addresses, the primary one first. Empty where none is known.
+    pub addresses: Vec<IpAddr>,
+    /// The node it runs on, if known.
+    pub node: Option<NodeId>,
+    /// The ports its containers and sidecars declare.
+    pub ports: Vec<ContainerPort>,
+    /// The workload it belongs to, if any.
+    pub owner: Option<Owner>,
+    /// Whether a Service would send it traffic.
+    pub readiness: Readiness,
+}
+
+/// Whether a Service counts a pod among its endpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Readiness {
+    /// It does, or nothing says otherwise.
+    Ready,
+    /// The pod says it is not ready.
+    NotReady,
+    /// The pod is being deleted; it still serves and is still enforced, but gets no new connections.
+    Terminating,
+}
+
+/// The workload a pod belongs to: the outermost one that is known.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Owner {
+    /// Its kind, as the API spells it.
+    pub kind: Box<str>,
+    /// Its name, in the pod's namespace.
+    pub name: Box<str>,
+}
+
+/// A declared container port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ContainerPort {
+    /// Its name, if it has one.
+    pub name: Option<Box<str>>,
+    /// Its protocol.
+    pub protocol: PortProtocol,
+    /// Its number.
+    pub port: u16,
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its labels.
+    pub labels: Labels,
+    /// All its addresses.
+    pub addresses: Vec<IpAddr>,
+    /// The pods that use its network. They are neither subjects nor selector peers.
+    pub host_pods: Vec<PodName>,
+    /// True when no Node object was read and it is only known because a pod runs there.
+    pub assumed: bool,
+}
+
+/// A Service, as kube-proxy reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// Its namespace.
+    pub namespace: Box<str>,
+    /// Its name.
+    pub name: Box<str>,
+    /// Its virtual addresses; empty for a headless Service.
+    pub cluster_ips: Vec<IpAddr>,
+    /// How its endpoints are found.
+    pub kind: ServiceKind,
+    /// Its ports.
+    pub ports: Vec<ServicePort>,
+}
+
+/// How a Service finds its endpoints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServiceKind {
+    /// Pods of its namespace with these labels.
+    Selector {
+        /// The labels; `spec.selector` never is empty here.
+        pods: LabelSelector,
+        /// `publishNotReadyAddresses`.
+        not_ready_too: bool,
+    },
+    /// Endpoints that somebody else writes.
+    NoSelector,
+    /// A DNS name.
+    ExternalName(Box<str>),
+}
+
+/// One port of a Service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServicePort {
+    /// Its name, if it has one.
+    pub name: Option<Box<str>>,
+    /// Its protocol.
+    pub protocol: PortProtocol,
+    /// Its number.
+    pub port: u16,
+    /// Where it leads on the pod.
+    pub target: TargetPort,
+}
+
+/// A port of a pod, as a Service names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TargetPort {
+    /// By number.
+    Number(u16),
+    /// By the name of a container port.
+    Name(Box<str>),
+}
+
+impl Model {
+    /// The endpoint behind an id that this model gave out.
+    pub fn endpoint(&self, id: EndpointId) -> Option<&Endpoint> {
+        self.endpoints.get(id.0)
+    }
+
+    /// The node behind an id that this model gave out.
+    pub fn node(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(id.0)
+    }
+
+    /// The labels of a namespace; empty if it does not exist.
+    pub fn namespace_labels(&self, name: &str) -> &Labels {
+        static NONE: std::sync::LazyLock<Labels> = std::sync::LazyLock::new(Labels::default);
+        self.namespaces.get(name).map_or(&NONE, |namespace| &namespace.labels)
+    }
+
+    /// Who owns `address`: a pod before a node before the outside.
+    pub fn place_of(&self, address: IpAddr) -> Place {
+        let pod = self.endpoints.iter().position(|endpoint| endpoint.addresses.contains(&address));
+        let node = || self.nodes.iter().position(|node| node.addresses.contains(&address));
+        match pod {
+            Some(at) => Place::Pod(EndpointId(at)),
+            None => node().map_or(Place::Outside, |at| Place::Node(NodeId(at))),
+        }
+    }
+}

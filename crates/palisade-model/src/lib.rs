@@ -1,0 +1,25 @@
+//! The nouns of Palisade.
+//!
+//! What a cluster is, as far as policy is concerned: namespaces, endpoints, nodes, services, policies, and the flows that are
+//! judged against them. Values only: nothing here reads, decides, logs or knows a Kubernetes type. Every value was checked at
+//! the edge, so inside the house it cannot be wrong.
+#![warn(missing_docs, clippy::as_conversions)]
+
+mod cluster;
+mod diagnostic;
+mod flow;
+mod labels;
+mod network;
+mod origin;
+mod policy;
+
+pub use cluster::{
+    ContainerPort, Endpoint, EndpointId, Model, Namespace, Node, NodeId, Owner, PodName, Readiness, Service, ServiceKind, ServicePort,
+    TargetPort,
+};
+pub use diagnostic::{Diagnostic, Location, Severity};
+pub use flow::{End, Flow, Path, Place, Protocol, Reason, Verdict};
+pub use labels::{LabelSelector, Labels, Operator, Requirement};
+pub use network::{DomainPattern, Family, IpBlock};
+pub use origin::{Action, Direction, PerDirection, PolicyKind, PolicyRef, RuleRef, Tier};
+pub use policy::{FailClosed, NamespaceSet, Peer, PeerSet, Policy, PortMatch, PortProtocol, PortSet, Ports, Rule, Subject};

@@ -1,0 +1,1 @@
+//! What leaves the house: v1 types and their renderings.

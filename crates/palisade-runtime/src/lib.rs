@@ -1,0 +1,1 @@
+//! Where input comes from: files, folders, standard input, a live cluster.

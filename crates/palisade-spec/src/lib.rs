@@ -1,0 +1,1 @@
+//! The semantics, naive and short: the judge of all others.

@@ -1,0 +1,1 @@
+//! Scenario reader, the third judge, generators, check functions.

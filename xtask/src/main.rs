@@ -1,0 +1,3 @@
+//! ci, tidy, codegen, bench.
+
+fn main() {}
