@@ -1,0 +1,315 @@
+//! Text into trees: multi-document YAML, and JSON, which is YAML.
+//!
+//! Scalars mean what they mean to kubectl, whose reader follows YAML 1.1: an unquoted `no` or `y` is a boolean and `010` is 8. A document that
+//! cannot be read is reported with its place and reading goes on at the next `---`.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use granit_parser::{Event, Options, Parser, ScalarStyle, ScanError, StrInput};
+
+use crate::tree::{Entry, Node, Span, Value};
+
+/// How many nodes the aliases of one document may copy. Enough for any manifest, too little for a bomb.
+const ALIAS_BUDGET: usize = 100_000;
+
+/// One document of a text.
+#[derive(Clone, Debug)]
+pub struct Document<'a> {
+    pub root: Node<'a>,
+    /// First byte of the line the document starts on.
+    pub start: usize,
+    /// One past its last byte.
+    pub end: usize,
+    /// The line it starts on, from 1.
+    pub line: usize,
+}
+
+/// A document that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    pub message: String,
+    pub line: usize,
+    pub column: usize,
+}
+
+/// The documents of a text, in order.
+pub struct Documents<'a> {
+    text: &'a str,
+    parser: Parser<'a, StrInput<'a>>,
+    failed: bool,
+    done: bool,
+}
+
+impl std::fmt::Debug for Documents<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Documents").field("failed", &self.failed).field("done", &self.done).finish_non_exhaustive()
+    }
+}
+
+/// Reads `text`.
+pub fn documents(text: &str) -> Documents<'_> {
+    let mut options = Options::default();
+    options.set_emit_comments(false);
+    Documents { text, parser: Parser::new_from_str_with_options(text, options), failed: false, done: false }
+}
+
+impl<'a> Iterator for Documents<'a> {
+    type Item = Result<Document<'a>, Unreadable>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done {
+            return None;
+        }
+        if self.failed {
+            self.failed = false;
+            match self.parser.proceed_next_document() {
+                Ok(true) => {}
+                Ok(false) => return self.end(),
+                Err(error) => return self.stop_at(&error),
+            }
+        }
+        let start = loop {
+            match self.parser.next_event() {
+                None => return self.end(),
+                Some(Ok((Event::StreamEnd, _))) => return self.end(),
+                Some(Ok((Event::DocumentStart(..), span))) => break span,
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return self.fail(scan_error(&error)),
+            }
+        };
+        let from = self.text.get(..byte(&start.start)).map_or(0, |before| before.rfind('\n').map_or(0, |at| at + 1));
+        match (Builder { parser: &mut self.parser, anchors: HashMap::new(), copied: 0 }).document() {
+            Ok((root, end)) => Some(Ok(Document { root, start: from, end, line: start.start.line() })),
+            Err(problem) => self.fail(problem),
+        }
+    }
+}
+
+impl<'a> Documents<'a> {
+    fn end(&mut self) -> Option<Result<Document<'a>, Unreadable>> {
+        self.done = true;
+        None
+    }
+
+    fn fail(&mut self, problem: Unreadable) -> Option<Result<Document<'a>, Unreadable>> {
+        self.failed = true;
+        Some(Err(problem))
+    }
+
+    fn stop_at(&mut self, error: &ScanError) -> Option<Result<Document<'a>, Unreadable>> {
+        self.done = true;
+        Some(Err(scan_error(error)))
+    }
+}
+
+struct Builder<'a, 'p> {
+    parser: &'p mut Parser<'a, StrInput<'a>>,
+    anchors: HashMap<usize, (Node<'a>, usize)>,
+    copied: usize,
+}
+
+type Built<'a> = Result<Node<'a>, Unreadable>;
+
+impl<'a> Builder<'a, '_> {
+    fn document(mut self) -> Result<(Node<'a>, usize), Unreadable> {
+        let (event, span) = self.event()?;
+        let root = self.node(event, place(&span))?;
+        let (_, end) = self.event()?;
+        Ok((root, byte(&end.end)))
+    }
+
+    fn event(&mut self) -> Result<(Event<'a>, granit_parser::Span), Unreadable> {
+        match self.parser.next_event() {
+            Some(Ok(event)) => Ok(event),
+            Some(Err(error)) => Err(scan_error(&error)),
+            None => Err(Unreadable { message: "the document ends too early".into(), line: 1, column: 1 }),
+        }
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the parser's enum is open, and every other event is out of place here")]
+    fn node(&mut self, event: Event<'a>, span: Span) -> Built<'a> {
+        match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                let text_only = style != ScalarStyle::Plain || tag.is_some_and(|tag| tag.is_yaml_core_schema_tag("str"));
+                let value = if text_only { Value::Str(text) } else { plain(text) };
+                Ok(self.anchored(anchor, Node { span, value }))
+            }
+            Event::SequenceStart(_, anchor, _) => {
+                let node = self.list(span)?;
+                Ok(self.anchored(anchor, node))
+            }
+            Event::MappingStart(_, anchor, _) => {
+                let node = self.map(span)?;
+                Ok(self.anchored(anchor, node))
+            }
+            Event::Alias(id) => self.alias(id, span),
+            _ => Err(unreadable("unexpected structure", span)),
+        }
+    }
+
+    fn list(&mut self, span: Span) -> Built<'a> {
+        let mut items = Vec::new();
+        loop {
+            let (event, at) = self.event()?;
+            if event == Event::SequenceEnd {
+                let end = byte(&at.end).max(span.end);
+                return Ok(Node { span: Span { end, ..span }, value: Value::List(items) });
+            }
+            items.push(self.node(event, place(&at))?);
+        }
+    }
+
+    fn map(&mut self, span: Span) -> Built<'a> {
+        let mut entries: Vec<Entry<'a>> = Vec::new();
+        let mut merged: Vec<Entry<'a>> = Vec::new();
+        loop {
+            let (event, at) = self.event()?;
+            if event == Event::MappingEnd {
+                // Keys of the map itself win over merged ones, wherever the merge stands.
+                merged.retain(|entry| entries.iter().all(|own| own.key != entry.key));
+                entries.append(&mut merged);
+                let end = byte(&at.end).max(span.end);
+                return Ok(Node { span: Span { end, ..span }, value: Value::Map(entries) });
+            }
+            let key_span = place(&at);
+            let merge = matches!(&event, Event::Scalar(text, ScalarStyle::Plain, ..) if text == "<<");
+            let key = key_text(self.node(event, key_span)?)?;
+            let (event, at) = self.event()?;
+            let value = self.node(event, place(&at))?;
+            if merge {
+                merge_into(&mut merged, value)?;
+                continue;
+            }
+            if let Some(first) = entries.iter().find(|entry| entry.key == key) {
+                let message = format!("the key `{key}` is already set on line {}", first.key_span.line);
+                return Err(unreadable(&message, key_span));
+            }
+            entries.push(Entry { key, key_span, value });
+        }
+    }
+
+    fn anchored(&mut self, anchor: usize, node: Node<'a>) -> Node<'a> {
+        if anchor != 0 {
+            let size = count(&node);
+            self.anchors.insert(anchor, (node.clone(), size));
+        }
+        node
+    }
+
+    fn alias(&mut self, id: usize, span: Span) -> Built<'a> {
+        let Some((node, size)) = self.anchors.get(&id) else {
+            return Err(unreadable("an alias refers to a value that contains it", span));
+        };
+        self.copied += size;
+        if self.copied > ALIAS_BUDGET {
+            return Err(unreadable("aliases copy more than 100000 values", span));
+        }
+        Ok(node.clone())
+    }
+}
+
+fn merge_into<'a>(merged: &mut Vec<Entry<'a>>, value: Node<'a>) -> Result<(), Unreadable> {
+    match value.value {
+        Value::Map(entries) => {
+            for entry in entries {
+                if merged.iter().all(|earlier| earlier.key != entry.key) {
+                    merged.push(entry);
+                }
+            }
+            Ok(())
+        }
+        Value::List(items) => items.into_iter().try_for_each(|item| merge_into(merged, item)),
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Number(_) | Value::Str(_) => {
+            Err(unreadable("`<<` needs a map to merge", value.span))
+        }
+    }
+}
+
+fn key_text(node: Node<'_>) -> Result<Cow<'_, str>, Unreadable> {
+    match node.value {
+        Value::Str(text) => Ok(text),
+        // kubectl writes such keys in decimal; nobody means anything else by them.
+        Value::Int(number) => Ok(number.to_string().into()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::List(_) | Value::Map(_) => {
+            Err(unreadable(&format!("a key is {}, quote it", node.value.what()), node.span))
+        }
+    }
+}
+
+fn count(node: &Node<'_>) -> usize {
+    match &node.value {
+        Value::List(items) => 1 + items.iter().map(count).sum::<usize>(),
+        Value::Map(entries) => 1 + entries.iter().map(|entry| count(&entry.value)).sum::<usize>(),
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Number(_) | Value::Str(_) => 1,
+    }
+}
+
+/// What an unquoted scalar means to kubectl.
+fn plain(text: Cow<'_, str>) -> Value<'_> {
+    match text.as_ref() {
+        "" | "~" | "null" | "Null" | "NULL" => return Value::Null,
+        "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => return Value::Bool(true),
+        "n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => return Value::Bool(false),
+        _ => {}
+    }
+    let numeric = text.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '+' | '-' | '.'));
+    if !numeric {
+        return Value::Str(text);
+    }
+    match integer(&text.replace('_', "")) {
+        Some(number) => Value::Int(number),
+        None if is_float(&text) => Value::Number(text),
+        None => Value::Str(text),
+    }
+}
+
+/// An integer with an optional sign and one of the prefixes 0x, 0o, 0b, or a leading 0 for octal.
+fn integer(text: &str) -> Option<i64> {
+    let (sign, digits) = match text.strip_prefix(['-', '+']) {
+        Some(digits) => (if text.starts_with('-') { -1 } else { 1 }, digits),
+        None => (1, text),
+    };
+    let lower = digits.to_ascii_lowercase();
+    let magnitude = if let Some(hex) = lower.strip_prefix("0x") {
+        i64::from_str_radix(hex, 16)
+    } else if let Some(octal) = lower.strip_prefix("0o") {
+        i64::from_str_radix(octal, 8)
+    } else if let Some(binary) = lower.strip_prefix("0b") {
+        i64::from_str_radix(binary, 2)
+    } else if lower.len() > 1 && lower.starts_with('0') {
+        i64::from_str_radix(lower.trim_start_matches('0'), 8)
+            .or_else(|error| if lower.bytes().all(|b| b == b'0') { Ok(0) } else { Err(error) })
+    } else if lower.starts_with(|first: char| first.is_ascii_digit()) {
+        lower.parse()
+    } else {
+        return None;
+    };
+    Some(sign * magnitude.ok()?)
+}
+
+fn is_float(text: &str) -> bool {
+    let digits = text.trim_start_matches(['-', '+']);
+    let named = matches!(digits, ".inf" | ".Inf" | ".INF" | ".nan" | ".NaN" | ".NAN");
+    let shaped = digits.bytes().any(|b| b.is_ascii_digit())
+        && digits.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E' | b'-' | b'+'))
+        && text.parse::<f64>().is_ok();
+    named || shaped
+}
+
+fn byte(marker: &granit_parser::Marker) -> usize {
+    marker.byte_offset().unwrap_or_else(|| marker.index())
+}
+
+fn place(span: &granit_parser::Span) -> Span {
+    Span { start: byte(&span.start), end: byte(&span.end), line: span.start.line(), column: span.start.col() + 1 }
+}
+
+fn unreadable(message: &str, span: Span) -> Unreadable {
+    Unreadable { message: message.into(), line: span.line, column: span.column }
+}
+
+fn scan_error(error: &ScanError) -> Unreadable {
+    let marker = error.marker();
+    Unreadable { message: error.info(), line: marker.line(), column: marker.col() + 1 }
+}
