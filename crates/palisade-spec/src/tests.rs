@@ -1,0 +1,158 @@
+//! The rules most easily mistaken, each on the smallest cluster that can show it.
+
+use palisade_model::*;
+
+use crate::judge;
+
+const WEB: Place = Place::Pod(EndpointId(0));
+const DB: Place = Place::Pod(EndpointId(1));
+const DB_NODE: Place = Place::Node(NodeId(1));
+const OTHER_NODE: Place = Place::Node(NodeId(0));
+
+/// Pods `web` and `db` in namespace `shop`, each on a node of its own.
+fn cluster(policies: &[Policy]) -> Model {
+    let sql = ContainerPort { name: Some("sql".into()), protocol: PortProtocol::Tcp, port: 5432 };
+    let pod = |name: &str, at| Endpoint {
+        name: PodName { namespace: "shop".into(), name: name.into() },
+        labels: [("app", name)].into_iter().collect(),
+        addresses: Vec::new(),
+        node: Some(NodeId(at)),
+        ports: vec![sql.clone()],
+        owner: None,
+        readiness: Readiness::Ready,
+    };
+    let endpoints = vec![pod("web", 0), pod("db", 1)];
+    Model { endpoints, policies: policies.to_vec(), ..Model::default() }
+}
+
+fn flow(from: Place, to: Place) -> Flow {
+    let end = |place, ip: &str| End { place, address: Some(ip.parse().unwrap()) };
+    let (from, to) = (end(from, "10.0.0.1"), end(to, "10.0.0.2"));
+    Flow { from, to, protocol: Protocol::TCP, port: Some(5432), path: Path::Direct }
+}
+
+fn rule(action: Action, peers: PeerSet) -> Rule {
+    Rule { index: 0, name: None, action, peers, ports: PortSet::Any, fail_closed: None }
+}
+
+fn accept(peers: Vec<Peer>) -> Rule {
+    rule(Action::Accept, PeerSet::Of(peers))
+}
+
+/// A policy about every pod; one of the NetworkPolicy tier isolates where it has rules.
+fn policy(tier: Tier, name: &str, egress: &[Rule], ingress: &[Rule]) -> Policy {
+    let (kind, name) = (PolicyKind::ClusterNetworkPolicy, name.into());
+    let namespaces = NamespaceSet::Matching(LabelSelector::default());
+    Policy {
+        origin: PolicyRef { kind, namespace: None, name },
+        tier,
+        rank: 5,
+        subject: Subject::Pods { namespaces, pods: LabelSelector::default() },
+        isolates: PerDirection { egress: !egress.is_empty(), ingress: !ingress.is_empty() },
+        rules: PerDirection { egress: egress.to_vec(), ingress: ingress.to_vec() },
+    }
+}
+
+/// `expected` is verdict and reason of egress, then of ingress.
+#[track_caller]
+fn check(policies: &[Policy], flow: &Flow, expected: &str) {
+    let judgement = judge(&cluster(policies), flow);
+    let PerDirection { egress, ingress } = &judgement.directions;
+    let shown = format!("{:?} {}, {:?} {}", egress.0, egress.1, ingress.0, ingress.1);
+    assert_eq!(shown, expected, "{judgement:#?}");
+}
+
+/// `expected` is whether this rule lets an isolated `web` out.
+#[track_caller]
+fn check_accept(rule: &Rule, flow: &Flow, expected: Verdict) {
+    let isolated = policy(Tier::NetworkPolicy, "i", std::slice::from_ref(rule), &[]);
+    assert_eq!(judge(&cluster(&[isolated]), flow).verdict, expected);
+}
+
+#[test]
+fn network_policy_ends_the_walk_only_in_the_direction_it_isolates() {
+    let deny = [rule(Action::Deny, PeerSet::Any)];
+    let egress = policy(Tier::NetworkPolicy, "e", &[rule(Action::Accept, PeerSet::Any)], &[]);
+    let baseline = policy(Tier::Baseline, "b", &deny, &deny);
+    check(&[egress, baseline], &flow(WEB, DB), "Accept cnp/e#0, Deny cnp/b#0");
+}
+
+#[test]
+fn policies_are_asked_by_rank_then_name_whatever_their_order_in_the_model() {
+    let deny = policy(Tier::Admin, "b", &[rule(Action::Deny, PeerSet::Any)], &[]);
+    let pass = policy(Tier::Admin, "a", &[rule(Action::Pass, PeerSet::Any)], &[]);
+    check(&[deny.clone(), pass.clone()], &flow(WEB, DB), "Accept default, Accept default");
+    check(&[pass, Policy { rank: 4, ..deny }], &flow(WEB, DB), "Deny cnp/b#0, Accept default");
+}
+
+#[test]
+fn isolation_and_fail_closed_spare_the_own_node_on_ingress_and_no_other() {
+    let nobody = [accept(Vec::new())];
+    let isolated = [policy(Tier::NetworkPolicy, "i", &nobody, &nobody)];
+    check(&isolated, &flow(DB_NODE, DB), "Accept not-a-pod, Accept own-node");
+    check(&isolated, &flow(OTHER_NODE, DB), "Accept not-a-pod, Deny isolated");
+    check(&isolated, &flow(DB, DB_NODE), "Deny isolated, Accept not-a-pod");
+    let unreadable = [rule(Action::Deny, PeerSet::AnyButOwnNode)];
+    let closed = [policy(Tier::Admin, "f", &unreadable, &unreadable)];
+    check(&closed, &flow(DB_NODE, DB), "Accept not-a-pod, Accept default");
+    check(&closed, &flow(DB, DB_NODE), "Deny cnp/f#0, Accept not-a-pod");
+}
+
+#[test]
+fn a_pod_reaches_itself_directly_always_and_by_a_service_if_cluster_policy_lets_it() {
+    let nobody = [accept(Vec::new())];
+    let isolated = policy(Tier::NetworkPolicy, "i", &nobody, &nobody);
+    let deny = policy(Tier::Admin, "d", &[], &[rule(Action::Deny, PeerSet::Any)]);
+    let both = [isolated, deny];
+    check(&both, &flow(DB, DB), "Accept itself, Accept itself");
+    check(&both, &Flow { path: Path::Service, ..flow(DB, DB) }, "Accept itself, Deny cnp/d#0");
+}
+
+#[test]
+fn a_missing_key_meets_not_in_and_never_an_empty_value() {
+    let pods = |key: &str, operator| {
+        let pods = LabelSelector { requirements: vec![Requirement { key: key.into(), operator }] };
+        accept(vec![Peer::Pods { namespaces: NamespaceSet::Own("shop".into()), pods }])
+    };
+    let not_in = pods("tier", Operator::NotIn(vec!["front".into()]));
+    check_accept(&not_in, &flow(WEB, DB), Verdict::Accept);
+    check_accept(&not_in, &flow(WEB, DB_NODE), Verdict::Deny);
+    check_accept(&pods("tier", Operator::Equals("".into())), &flow(WEB, DB), Verdict::Deny);
+    check_accept(&pods("app", Operator::In(vec!["db".into()])), &flow(WEB, DB), Verdict::Accept);
+}
+
+#[test]
+fn networks_match_by_address_in_one_family_without_their_exceptions() {
+    let networks = |cidr: &str, except: &str| {
+        let block = IpBlock { cidr: cidr.parse().unwrap(), except: vec![except.parse().unwrap()] };
+        accept(vec![Peer::Networks(vec![block])])
+    };
+    check_accept(&networks("0.0.0.0/0", "10.0.0.3/32"), &flow(WEB, DB), Verdict::Accept);
+    check_accept(&networks("0.0.0.0/0", "10.0.0.2/32"), &flow(WEB, DB), Verdict::Deny);
+    check_accept(&networks("::/0", "ff00::/8"), &flow(WEB, DB), Verdict::Deny);
+}
+
+#[test]
+fn a_named_port_is_the_destination_pods_and_of_its_protocol() {
+    let ports = PortSet::Of(vec![PortMatch::Named { protocol: None, name: "sql".into() }]);
+    let named = Rule { ports, ..rule(Action::Accept, PeerSet::Any) };
+    check_accept(&named, &flow(WEB, DB), Verdict::Accept);
+    check_accept(&named, &flow(WEB, Place::Outside), Verdict::Deny);
+    check_accept(&named, &Flow { port: Some(80), ..flow(WEB, DB) }, Verdict::Deny);
+    check_accept(&named, &Flow { protocol: Protocol::UDP, ..flow(WEB, DB) }, Verdict::Deny);
+    let icmp = Flow { protocol: Protocol::Icmp, port: None, ..flow(WEB, DB) };
+    check_accept(&named, &icmp, Verdict::Deny);
+}
+
+#[test]
+fn a_domain_name_decides_only_what_would_be_denied_without_it() {
+    let domain = |name| accept(vec![Peer::Domains(vec![DomainPattern::parse(name).unwrap()])]);
+    let outside = flow(WEB, Place::Outside);
+    let open = policy(Tier::Admin, "d", &[domain("example.com")], &[]);
+    let guard = policy(Tier::Baseline, "g", &[rule(Action::Deny, PeerSet::Any)], &[]);
+    let both = [open, guard];
+    check(&both[..1], &outside, "Accept default, Accept not-a-pod");
+    check(&both, &outside, "DependsOnDns cnp/d#0, Accept not-a-pod");
+    check_accept(&domain("example.com"), &flow(WEB, DB), Verdict::Deny);
+    check_accept(&domain("*.cluster.local"), &flow(WEB, DB), Verdict::DependsOnDns);
+}
