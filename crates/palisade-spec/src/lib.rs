@@ -13,10 +13,7 @@ mod matching;
 #[cfg(test)]
 mod tests;
 
-use palisade_model::{
-    Action, Direction, End, Endpoint, Flow, Model, Path, PerDirection, Place, Policy, Reason,
-    RuleRef, Tier, Verdict,
-};
+use palisade_model::{Action, Direction, End, Endpoint, Flow, Model, Path, PerDirection, Place, Policy, Reason, RuleRef, Tier, Verdict};
 
 use matching::{is_own_node, rule_matches, selects};
 

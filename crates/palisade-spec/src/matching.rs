@@ -3,9 +3,8 @@
 use std::net::IpAddr;
 
 use palisade_model::{
-    Action, ContainerPort, Direction, DomainPattern, Endpoint, Flow, IpBlock, LabelSelector,
-    Labels, NamespaceSet, Operator, Peer, PeerSet, Place, PortMatch, PortSet, Protocol,
-    Requirement, Rule, Subject,
+    Action, ContainerPort, Direction, DomainPattern, Endpoint, Flow, IpBlock, LabelSelector, Labels, NamespaceSet, Operator, Peer, PeerSet,
+    Place, PortMatch, PortSet, Protocol, Requirement, Rule, Subject,
 };
 
 use crate::{Names, Side, pod_at};
@@ -48,25 +47,16 @@ pub(crate) fn is_own_node(side: Side<'_>) -> bool {
 fn peer_matches(side: Side<'_>, action: Action, peer: &Peer) -> bool {
     match peer {
         // SPEC: semantics 1.7 and 2.1: selectors find pods of the pod network, never nodes or what runs on their network.
-        Peer::Pods { namespaces, pods } => {
-            pod_at(side.model, side.peer).is_some_and(|pod| is_among(side, pod, namespaces, pods))
-        }
+        Peer::Pods { namespaces, pods } => pod_at(side.model, side.peer).is_some_and(|pod| is_among(side, pod, namespaces, pods)),
         // SPEC: semantics 1.4: the address counts, whoever owns it. An unknown address is in no block.
-        Peer::Networks(blocks) => side
-            .peer
-            .address
-            .is_some_and(|address| blocks.iter().any(|it| block_holds(it, address))),
+        Peer::Networks(blocks) => side.peer.address.is_some_and(|address| blocks.iter().any(|it| block_holds(it, address))),
         Peer::Nodes(nodes) => match side.peer.place {
-            Place::Node(id) => {
-                side.model.node(id).is_some_and(|node| selector_matches(nodes, &node.labels))
-            }
+            Place::Node(id) => side.model.node(id).is_some_and(|node| selector_matches(nodes, &node.labels)),
             Place::Pod(_) | Place::Outside => false,
         },
         // SPEC: semantics 2.1: domain names belong to Accept; what else carries them was turned into deny-all before.
         Peer::Domains(patterns) => {
-            action == Action::Accept
-                && side.names == Names::Hit
-                && patterns.iter().any(|pattern| may_resolve_to_peer(side, pattern))
+            action == Action::Accept && side.names == Names::Hit && patterns.iter().any(|pattern| may_resolve_to_peer(side, pattern))
         }
         // SPEC: semantics 2.4: an entry that could not be read matches nobody.
         Peer::Unreadable => false,
@@ -113,12 +103,9 @@ fn requirement_holds(requirement: &Requirement, labels: &Labels) -> bool {
 }
 
 fn block_holds(block: &IpBlock, address: IpAddr) -> bool {
-    let within = |net: IpAddr, length: u8| {
-        leading_bits_shared(net, address).is_some_and(|n| n >= length.into())
-    };
+    let within = |net: IpAddr, length: u8| leading_bits_shared(net, address).is_some_and(|n| n >= length.into());
     // SPEC: semantics 1.4: an exception takes addresses out of this block only.
-    within(block.cidr.addr(), block.cidr.prefix_len())
-        && !block.except.iter().any(|except| within(except.addr(), except.prefix_len()))
+    within(block.cidr.addr(), block.cidr.prefix_len()) && !block.except.iter().any(|except| within(except.addr(), except.prefix_len()))
 }
 
 fn leading_bits_shared(a: IpAddr, b: IpAddr) -> Option<u32> {
@@ -137,18 +124,13 @@ fn port_matches(side: Side<'_>, entry: &PortMatch) -> bool {
     };
     match entry {
         // SPEC: semantics 1.5: the destination port, inclusive on both ends.
-        PortMatch::Numbers { protocol: wanted, ports } => {
-            *wanted == protocol && ports.first() <= port && port <= ports.last()
-        }
+        PortMatch::Numbers { protocol: wanted, ports } => *wanted == protocol && ports.first() <= port && port <= ports.last(),
         // SPEC: semantics 1.5 and 2.1: a name is looked up on the destination pod, in either direction. The container port's
         // own protocol counts; an entry may ask for one besides. A name not found there matches nothing.
         PortMatch::Named { protocol: wanted, name } => {
-            let is_meant = |it: &ContainerPort| {
-                it.name.as_ref() == Some(name) && it.protocol == protocol && it.port == port
-            };
+            let is_meant = |it: &ContainerPort| it.name.as_ref() == Some(name) && it.protocol == protocol && it.port == port;
             wanted.is_none_or(|wanted| wanted == protocol)
-                && pod_at(side.model, side.flow.to)
-                    .is_some_and(|pod| pod.ports.iter().any(is_meant))
+                && pod_at(side.model, side.flow.to).is_some_and(|pod| pod.ports.iter().any(is_meant))
         }
         // SPEC: semantics 2.4: an entry that could not be read matches no traffic.
         PortMatch::Unreadable => false,
