@@ -154,7 +154,21 @@ impl Reader {
         self.count(&fields, "protocols", 1, 25);
         let protocols = fields.get("protocols").map(|_| self.list(&fields, "protocols", Reader::cnp_protocol));
         self.named_port_needs_pods(&fields, list);
+        let unknown = unknown.or_else(|| self.domains_only_accept(node, &action, &peers));
         Some(CnpRule { name, action, peers, protocols, unknown })
+    }
+
+    /// SPEC: semantics 2.1: a name that resolves to more than was looked up makes Deny and Pass unsafe, so such a rule fails closed.
+    fn domains_only_accept(&mut self, node: &Node<'_>, action: &Entry<Action>, peers: &[Entry<CnpPeer>]) -> Option<FailClosed> {
+        let domains = peers.iter().any(|peer| matches!(peer, Entry::Known(CnpPeer::Domains(_))));
+        let Entry::Known(action @ (Action::Deny | Action::Pass)) = action else { return None };
+        if !domains {
+            return None;
+        }
+        let message = format!("domainNames only work with Accept; this {action} fails closed and denies everything");
+        let help = Some("name the addresses in `networks`, or turn the rule round into an Accept".to_owned());
+        self.problem(Consequence::Narrowed, "domain-names-only-accept", node.span, message, help);
+        Some(self.fail_closed(format!("domainNames with {action}")))
     }
 
     /// SPEC: semantics 2.4 and 2.7: an action of another API, or of a newer one. The rule then fails closed.

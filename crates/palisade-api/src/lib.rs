@@ -17,7 +17,7 @@ mod syntax;
 pub mod tree;
 pub mod yaml;
 
-pub use cluster_network_policy::{ClusterNetworkPolicy, CnpPeer, CnpRule, CnpTier, Entry};
+pub use cluster_network_policy::{ClusterNetworkPolicy, CnpPeer, CnpPods, CnpRule, CnpTier, Entry};
 pub use meta::{Meta, OwnerReference};
 pub use network_policy::{NetworkPolicy, NpPeer, NpRule};
 pub use object::{Body, Object, Skipped, read_object};

@@ -1,6 +1,19 @@
-//! Objects into the model: index, fail-closed conversion, sources.
+//! Objects into the model.
+//!
+//! An `Index` holds the objects that were read; `snapshot` turns them into the model, with everything that was noticed on the way. Nothing is
+//! dropped quietly: an object either counts, or a diagnostic says why not. What cannot be understood is closed in one place (`policy`).
+#![warn(clippy::as_conversions)]
+
+mod cluster;
+mod index;
+mod policy;
+mod sources;
 
 use std::sync::Arc;
+
+pub use index::{Index, Snapshot};
+pub use palisade_api::tree::FieldPath;
+pub use sources::{Excerpt, ObjectKey, Sources};
 
 /// One text to read: a file, standard input, or a resource of a live cluster written out as YAML.
 #[derive(Clone, Debug, PartialEq, Eq)]

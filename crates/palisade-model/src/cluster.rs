@@ -19,8 +19,10 @@ pub struct Model {
     pub nodes: Vec<Node>,
     /// Services, in name order.
     pub services: Vec<Service>,
-    /// Policies, ordered by tier, rank and origin.
+    /// Policies, ordered by tier, rank and name.
     pub policies: Vec<Policy>,
+    /// Pods that have run to their end, in name order. They match nothing; kept so that a question about one can be answered.
+    pub completed: Vec<PodName>,
 }
 
 /// A place in `Model::endpoints`.
@@ -190,9 +192,10 @@ impl Model {
         self.namespaces.get(name).map_or(&NONE, |namespace| &namespace.labels)
     }
 
-    /// Who owns `address`: a pod before a node before the outside.
+    /// Who owns `address`: a pod before a node before the outside, and of two pods the one that is not being deleted.
     pub fn place_of(&self, address: IpAddr) -> Place {
-        let pod = self.endpoints.iter().position(|endpoint| endpoint.addresses.contains(&address));
+        let owners = self.endpoints.iter().enumerate().filter(|(_, endpoint)| endpoint.addresses.contains(&address));
+        let pod = owners.min_by_key(|(at, endpoint)| (endpoint.readiness == Readiness::Terminating, *at)).map(|(at, _)| at);
         let node = || self.nodes.iter().position(|node| node.addresses.contains(&address));
         match pod {
             Some(at) => Place::Pod(EndpointId(at)),

@@ -1,0 +1,158 @@
+//! The walk: tier by tier, rule by rule, to a verdict.
+
+use palisade_model::{
+    Action, Direction, Endpoint, Flow, Model, NamespaceSet, Path, PerDirection, Place, Policy, PolicyRef, Reason, RuleRef, Subject, Tier,
+    Verdict,
+};
+
+use crate::matching::Question;
+use crate::trace::{Decision, Match, Outcome, RuleStep, TierStep, Walk};
+
+/// Decides one flow.
+pub fn decide(model: &Model, flow: &Flow) -> Decision {
+    let walks = PerDirection { egress: walk(model, flow, Direction::Egress), ingress: walk(model, flow, Direction::Ingress) };
+    Decision { verdict: walks.egress.verdict.and(walks.ingress.verdict), walks }
+}
+
+/// Whether `policy` speaks about `endpoint`.
+pub fn selects(model: &Model, policy: &Policy, endpoint: &Endpoint) -> bool {
+    match &policy.subject {
+        Subject::Pods { namespaces, pods } => in_namespaces(model, namespaces, endpoint) && pods.matches(&endpoint.labels),
+        Subject::Unknown => false,
+    }
+}
+
+fn in_namespaces(model: &Model, namespaces: &NamespaceSet, endpoint: &Endpoint) -> bool {
+    match namespaces {
+        NamespaceSet::Own(own) => *own == endpoint.name.namespace,
+        NamespaceSet::Matching(selector) => selector.matches(model.namespace_labels(&endpoint.name.namespace)),
+    }
+}
+
+fn walk(model: &Model, flow: &Flow, direction: Direction) -> Walk {
+    let end = match direction {
+        Direction::Egress => &flow.from,
+        Direction::Ingress => &flow.to,
+    };
+    // SPEC: semantics 0: a direction is judged only where its subject is a pod of the pod network.
+    let subject = match end.place {
+        Place::Pod(id) => model.endpoint(id),
+        Place::Node(_) | Place::Outside => None,
+    };
+    let Some(subject) = subject else {
+        return Walk { verdict: Verdict::Accept, reason: Reason::NotAPod, tiers: Vec::new() };
+    };
+    // SPEC: semantics 1.9: a pod and its own address are never parted.
+    if flow.from.place == flow.to.place && flow.path == Path::Direct {
+        return Walk { verdict: Verdict::Accept, reason: Reason::Itself, tiers: Vec::new() };
+    }
+    through_tiers(&Question { model, flow, direction, subject })
+}
+
+fn through_tiers(question: &Question<'_>) -> Walk {
+    let mut tiers = Vec::with_capacity(3);
+    let mut perhaps = None;
+    let mut decided = None;
+    for tier in [Tier::Admin, Tier::NetworkPolicy, Tier::Baseline] {
+        let step = match tier {
+            Tier::Admin | Tier::Baseline => ordered_tier(question, tier, &mut perhaps),
+            Tier::NetworkPolicy => network_policy_tier(question),
+        };
+        decided = final_word(&step);
+        tiers.push(step);
+        if decided.is_some() {
+            break;
+        }
+    }
+    // SPEC: semantics 0, step 6: what nobody decides is accepted.
+    let (verdict, reason) = decided.unwrap_or((Verdict::Accept, Reason::Default));
+    match (verdict, perhaps) {
+        (Verdict::Deny, Some(rule)) => Walk { verdict: Verdict::DependsOnDns, reason: Reason::Rule(rule), tiers },
+        (verdict, _) => Walk { verdict, reason, tiers },
+    }
+}
+
+/// The verdict of a tier, if it ends the walk.
+fn final_word(step: &TierStep) -> Option<(Verdict, Reason)> {
+    let matched = || step.rules.last().map(|it| Reason::Rule(it.rule.clone()));
+    match step.outcome {
+        Outcome::Matched(Action::Accept) => matched().map(|reason| (Verdict::Accept, reason)),
+        Outcome::Matched(Action::Deny) => matched().map(|reason| (Verdict::Deny, reason)),
+        // SPEC: semantics 2.3: Pass leaves the tier; in Baseline that leads to the default.
+        Outcome::Matched(Action::Pass) | Outcome::NoMatch | Outcome::NotIsolated => None,
+        Outcome::Isolated => Some((Verdict::Deny, Reason::Isolated(step.policies.clone()))),
+        Outcome::OwnNode => Some((Verdict::Accept, Reason::OwnNode)),
+        Outcome::Itself => Some((Verdict::Accept, Reason::Itself)),
+    }
+}
+
+/// SPEC: semantics 2.2: by rank, then name; all rules of a policy before the next policy; the first match ends the tier.
+fn ordered_tier(question: &Question<'_>, tier: Tier, perhaps: &mut Option<RuleRef>) -> TierStep {
+    let mut policies: Vec<&Policy> = selecting(question, tier, |_| true);
+    policies.sort_by(|a, b| (a.rank, &a.origin.name, &a.origin).cmp(&(b.rank, &b.origin.name, &b.origin)));
+    let mut step = TierStep { tier, policies: origins(&policies), rules: Vec::new(), outcome: Outcome::NoMatch };
+    for policy in policies {
+        for rule in policy.rules.of(question.direction) {
+            let result = question.try_rule(rule);
+            let reference = rule_ref(policy, question.direction, rule.index, rule.name.clone());
+            match &result {
+                Match::Yes { .. } => step.outcome = Outcome::Matched(rule.action),
+                // Conversion leaves domain names in Accept rules only, so this can only open.
+                Match::DependsOnDns { .. } => *perhaps = perhaps.take().or(Some(reference.clone())),
+                Match::No { .. } => {}
+            }
+            step.rules.push(RuleStep { rule: reference, action: rule.action, result });
+            if step.outcome != Outcome::NoMatch {
+                return step;
+            }
+        }
+    }
+    step
+}
+
+/// SPEC: semantics 0, step 4: additive, without order, and final for a pod that is isolated in this direction.
+fn network_policy_tier(question: &Question<'_>) -> TierStep {
+    let tier = Tier::NetworkPolicy;
+    let mut policies = selecting(question, tier, |policy| *policy.isolates.of(question.direction));
+    policies.sort_by(|a, b| (&a.origin.name, &a.origin).cmp(&(&b.origin.name, &b.origin)));
+    let mut step = TierStep { tier, policies: origins(&policies), rules: Vec::new(), outcome: Outcome::Isolated };
+    if policies.is_empty() {
+        step.outcome = Outcome::NotIsolated;
+        return step;
+    }
+    if question.from_own_node() {
+        step.outcome = Outcome::OwnNode;
+        return step;
+    }
+    // SPEC: semantics 1.9: here the other end can only be the same pod when a Service led back to it.
+    if question.flow.from.place == question.flow.to.place {
+        step.outcome = Outcome::Itself;
+        return step;
+    }
+    for policy in policies {
+        for rule in policy.rules.of(question.direction) {
+            let result = question.try_rule(rule);
+            let matched = matches!(result, Match::Yes { .. });
+            let reference = rule_ref(policy, question.direction, rule.index, rule.name.clone());
+            step.rules.push(RuleStep { rule: reference, action: rule.action, result });
+            if matched {
+                step.outcome = Outcome::Matched(Action::Accept);
+                return step;
+            }
+        }
+    }
+    step
+}
+
+fn selecting<'a>(question: &Question<'a>, tier: Tier, also: impl Fn(&Policy) -> bool) -> Vec<&'a Policy> {
+    let policies = question.model.policies.iter().filter(|policy| policy.tier == tier && also(policy));
+    policies.filter(|policy| selects(question.model, policy, question.subject)).collect()
+}
+
+fn origins(policies: &[&Policy]) -> Vec<PolicyRef> {
+    policies.iter().map(|policy| policy.origin.clone()).collect()
+}
+
+fn rule_ref(policy: &Policy, direction: Direction, index: usize, name: Option<Box<str>>) -> RuleRef {
+    RuleRef { policy: policy.origin.clone(), direction, index, name }
+}

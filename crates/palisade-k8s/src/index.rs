@@ -1,0 +1,235 @@
+//! The objects that were read, and the model they make.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use palisade_api::tree::{Node, Span, Value};
+use palisade_api::{Body, Consequence, Object, Problem, Skipped, read_object, yaml};
+use palisade_model::{Diagnostic, Location, Model, Severity};
+
+use crate::Text;
+use crate::sources::{Extent, ObjectKey, Sources};
+use crate::{cluster, policy};
+
+/// Objects by name. What is read later replaces what was read before, as `kubectl apply` would.
+#[derive(Clone, Debug, Default)]
+pub struct Index {
+    objects: BTreeMap<ObjectKey, Body>,
+    sources: Sources,
+    diagnostics: Vec<Diagnostic>,
+    irrelevant: BTreeMap<String, usize>,
+}
+
+/// What the objects mean, at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    pub model: Model,
+    /// Everything that was noticed, in the order of the input.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Where each object stands.
+    pub sources: Sources,
+    /// How many objects of each kind were read that policy does not depend on.
+    pub irrelevant: BTreeMap<String, usize>,
+}
+
+impl Index {
+    /// Reads one text. Its objects count from now on, those that can be read.
+    pub fn read(&mut self, text: Text) {
+        let content = text.content.clone();
+        let file = text.file.clone();
+        let at = self.sources.add_text(text);
+        for document in yaml::documents(&content) {
+            match document {
+                Ok(document) if document.root.value == Value::Null => {}
+                Ok(document) => {
+                    let (start, end, line) = (document.start, document.end, document.line);
+                    self.take(&file, &document.root, Extent { text: at, start, end, line, items: Vec::new() });
+                }
+                Err(problem) => self.unreadable(&file, &content, &problem),
+            }
+        }
+    }
+
+    /// Removes one object, as if it had never been read.
+    pub fn delete(&mut self, key: &ObjectKey) -> bool {
+        self.sources.forget(key);
+        self.objects.remove(key).is_some()
+    }
+
+    /// Adds what the source of the input noticed: files that are missing, resources that are forbidden.
+    pub fn note(&mut self, diagnostics: impl IntoIterator<Item = Diagnostic>) {
+        self.diagnostics.extend(diagnostics);
+    }
+
+    /// What the objects mean.
+    pub fn snapshot(&self) -> Snapshot {
+        let mut model = cluster::model(self.objects.iter());
+        for (key, body) in &self.objects {
+            match body {
+                Body::NetworkPolicy(it) => model.policies.push(policy::from_network_policy(key, it)),
+                Body::ClusterNetworkPolicy(it) => model.policies.push(policy::from_cluster_network_policy(key, it)),
+                Body::Pod(_) | Body::Workload(_) | Body::Namespace(_) | Body::Node(_) | Body::Service(_) | Body::Nothing(_) => {}
+            }
+        }
+        model.policies.sort_by(|a, b| (a.tier, a.rank, &a.origin.name, &a.origin).cmp(&(b.tier, b.rank, &b.origin.name, &b.origin)));
+        let mut diagnostics = self.diagnostics.clone();
+        diagnostics.extend(self.assume_namespaces(&mut model));
+        diagnostics.extend(shared_addresses(&model));
+        Snapshot { model, diagnostics, sources: self.sources.clone(), irrelevant: self.irrelevant.clone() }
+    }
+
+    fn assume_namespaces(&self, model: &mut Model) -> Option<Diagnostic> {
+        let referred: BTreeSet<Box<str>> = self.objects.keys().filter_map(|key| key.namespace.clone()).collect();
+        let assumed: Vec<Box<str>> = referred.into_iter().filter(|name| !model.namespaces.contains_key(name)).collect();
+        for name in &assumed {
+            cluster::assume_namespace(model, name);
+        }
+        let (noun, verb) = if assumed.len() == 1 { ("namespace", "is") } else { ("namespaces", "are") };
+        let message = format!("{noun} {} {verb} assumed, with no label but kubernetes.io/metadata.name", quoted(&assumed));
+        let help = Some("add the Namespace objects if policies select namespaces by other labels".into());
+        let (object, path) = (Box::default(), Box::default());
+        let code = "assumed-namespace";
+        (!assumed.is_empty()).then(|| Diagnostic {
+            severity: Severity::Note,
+            code,
+            location: None,
+            object,
+            path,
+            message: message.into(),
+            help,
+        })
+    }
+
+    /// Takes one object, or each object of a List.
+    fn take(&mut self, file: &Arc<str>, node: &Node<'_>, extent: Extent) {
+        if let Some(items) = list_items(node) {
+            for (at, item) in items.iter().enumerate() {
+                let mut extent = extent.clone();
+                extent.items.push(at);
+                self.take(file, item, extent);
+            }
+            return;
+        }
+        let object = read_object(node);
+        let key = key_of(&object, file, node.span);
+        for problem in &object.problems {
+            self.diagnostics.push(diagnose(file, &key, problem));
+        }
+        match object.body {
+            Body::Nothing(Skipped::Irrelevant) => *self.irrelevant.entry(object.kind).or_default() += 1,
+            Body::Nothing(Skipped::Refused) => {
+                // What was read before under this name is not what the user has now.
+                self.objects.remove(&key);
+                self.sources.place(key, extent);
+            }
+            body @ (Body::NetworkPolicy(_)
+            | Body::ClusterNetworkPolicy(_)
+            | Body::Pod(_)
+            | Body::Workload(_)
+            | Body::Namespace(_)
+            | Body::Node(_)
+            | Body::Service(_)) => {
+                self.note_duplicate(file, &key, node.span);
+                self.objects.insert(key.clone(), body);
+                self.sources.place(key, extent);
+            }
+        }
+    }
+
+    fn note_duplicate(&mut self, file: &Arc<str>, key: &ObjectKey, span: Span) {
+        if !self.objects.contains_key(key) {
+            return;
+        }
+        let earlier = self.sources.location(key).map(|it| format!(" at {it}")).unwrap_or_default();
+        let message = format!("the same object was read before{earlier}; this one replaces it");
+        let problem = Problem {
+            consequence: Consequence::Narrowed,
+            code: "duplicate-object",
+            path: palisade_api::tree::FieldPath::default(),
+            span,
+            message,
+            help: Some("keep one of them".to_owned()),
+        };
+        self.diagnostics.push(diagnose(file, key, &problem));
+    }
+
+    fn unreadable(&mut self, file: &Arc<str>, content: &str, problem: &yaml::Unreadable) {
+        let line = content.lines().nth(problem.line.saturating_sub(1)).unwrap_or("");
+        let help = match (line.contains("{{"), line.starts_with('\t') || line.trim_start_matches(' ').starts_with('\t')) {
+            (true, _) => "this looks like a template; render it first: helm template . | palisade … -f -",
+            (false, true) => "YAML does not take tabs for indentation",
+            (false, false) => "objects in other documents of this file still count",
+        };
+        self.diagnostics.push(Diagnostic {
+            severity: Severity::Error,
+            code: "unreadable-document",
+            location: Some(Location { file: file.clone(), line: problem.line, column: problem.column }),
+            object: Box::default(),
+            path: Box::default(),
+            message: format!("the document cannot be read: {}", problem.message.trim_end_matches('.')).into(),
+            help: Some(help.into()),
+        });
+    }
+}
+
+/// The items of a `List`, `PodList` and the like.
+fn list_items<'n, 'a>(node: &'n Node<'a>) -> Option<&'n [Node<'a>]> {
+    let kind = node.get("kind")?.as_str()?;
+    let Value::List(items) = &node.get("items")?.value else { return None };
+    kind.ends_with("List").then_some(items)
+}
+
+const CLUSTER_SCOPED: &[&str] = &["Namespace", "Node", "ClusterNetworkPolicy"];
+
+fn key_of(object: &Object, file: &Arc<str>, span: Span) -> ObjectKey {
+    let namespace = match CLUSTER_SCOPED.contains(&object.kind.as_str()) {
+        true => None,
+        false => Some(object.namespace.as_deref().filter(|it| !it.is_empty()).unwrap_or("default").into()),
+    };
+    let name = match object.name.as_deref() {
+        Some(name) if !name.is_empty() => name.into(),
+        Some(_) | None => format!("{file}:{}", span.line).into(),
+    };
+    ObjectKey { kind: object.kind.as_str().into(), namespace, name }
+}
+
+fn diagnose(file: &Arc<str>, key: &ObjectKey, problem: &Problem) -> Diagnostic {
+    Diagnostic {
+        severity: problem.consequence.severity(),
+        code: problem.code,
+        location: Some(Location { file: file.clone(), line: problem.span.line, column: problem.span.column }),
+        object: key.to_string().into(),
+        path: problem.path.to_string().into(),
+        message: problem.message.as_str().into(),
+        help: problem.help.as_deref().map(Into::into),
+    }
+}
+
+fn shared_addresses(model: &Model) -> Vec<Diagnostic> {
+    let mut owners = BTreeMap::new();
+    let mut shared = Vec::new();
+    for endpoint in &model.endpoints {
+        for address in &endpoint.addresses {
+            if let Some(first) = owners.insert(*address, &endpoint.name) {
+                shared.push(Diagnostic {
+                    severity: Severity::Warning,
+                    code: "shared-address",
+                    location: None,
+                    object: format!("Pod {}", endpoint.name).into(),
+                    path: "status.podIPs".into(),
+                    message: format!("{address} is also the address of {first}; packets cannot tell them apart").into(),
+                    help: None,
+                });
+            }
+        }
+    }
+    shared
+}
+
+fn quoted(names: &[Box<str>]) -> String {
+    let shown: Vec<String> = names.iter().take(8).map(|name| format!("`{name}`")).collect();
+    match names.len() - shown.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
