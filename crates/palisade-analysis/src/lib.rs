@@ -1,1 +1,16 @@
 //! Questions over decided policy: explain, expectations.
+//!
+//! Every verdict in here comes from `palisade_engine::decide`; this crate chooses what to ask and orders the answers for people.
+#![warn(clippy::as_conversions)]
+
+mod explain;
+mod flip;
+mod nearest;
+mod party;
+mod resolve;
+
+pub use explain::{Answer, Asked, Case, Explanation, Side, explain};
+pub use flip::{Edit, Flip};
+pub use nearest::{Nearest, nearest};
+pub use party::{FORMS, Party};
+pub use resolve::{Candidate, Destination, PortAsked};

@@ -22,7 +22,7 @@ pub fn selects(model: &Model, policy: &Policy, endpoint: &Endpoint) -> bool {
     }
 }
 
-fn in_namespaces(model: &Model, namespaces: &NamespaceSet, endpoint: &Endpoint) -> bool {
+pub(crate) fn in_namespaces(model: &Model, namespaces: &NamespaceSet, endpoint: &Endpoint) -> bool {
     match namespaces {
         NamespaceSet::Own(own) => *own == endpoint.name.namespace,
         NamespaceSet::Matching(selector) => selector.matches(model.namespace_labels(&endpoint.name.namespace)),
@@ -120,7 +120,7 @@ fn network_policy_tier(question: &Question<'_>) -> TierStep {
         step.outcome = Outcome::NotIsolated;
         return step;
     }
-    if question.from_own_node() {
+    if question.is_own_node_calling() {
         step.outcome = Outcome::OwnNode;
         return step;
     }

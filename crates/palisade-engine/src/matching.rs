@@ -26,7 +26,7 @@ impl<'a> Question<'a> {
     }
 
     /// SPEC: semantics 1.8: ingress from the node the subject runs on.
-    pub(crate) fn from_own_node(&self) -> bool {
+    pub(crate) fn is_own_node_calling(&self) -> bool {
         let on = self.subject.node.map(Place::Node);
         self.direction == Direction::Ingress && on.is_some_and(|node| self.flow.from.place == node)
     }
@@ -45,7 +45,7 @@ impl<'a> Question<'a> {
     fn try_peers(&self, peers: &PeerSet) -> Hit {
         let entries = match peers {
             PeerSet::Any => return Hit::Yes(None),
-            PeerSet::AnyButOwnNode if self.from_own_node() => return Hit::No(PeerMisses::SparesOwnNode),
+            PeerSet::AnyButOwnNode if self.is_own_node_calling() => return Hit::No(PeerMisses::SparesOwnNode),
             PeerSet::AnyButOwnNode => return Hit::Yes(None),
             PeerSet::Of(entries) => entries,
         };

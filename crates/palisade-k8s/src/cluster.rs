@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use palisade_api::{Body, OwnerReference, Phase, Pod, Service, Workload};
-use palisade_model::{Endpoint, Labels, Model, Namespace, Node, NodeId, Owner, PodName, Readiness};
+use palisade_model::{Endpoint, HostPod, Labels, Model, Namespace, Node, NodeId, Owner, PodName, Readiness};
 
 use crate::sources::ObjectKey;
 
@@ -94,20 +94,20 @@ fn add_pod(model: &mut Model, nodes: &mut BTreeMap<Box<str>, Node>, owners: &Own
         model.completed.push(name);
         return;
     }
-    if pod.template.host_network {
-        // SPEC: semantics 1.7: its traffic is node traffic.
-        let node = host_node(nodes, pod.template.node_name.as_deref(), &name);
-        add_addresses(node, pod.host_addresses.iter().chain(&pod.addresses).copied());
-        node.host_pods.push(name);
-        return;
-    }
     let readiness = match (pod.meta.terminating, pod.ready) {
         (true, _) => Readiness::Terminating,
         (false, true) => Readiness::Ready,
         (false, false) => Readiness::NotReady,
     };
-    let owner = owners.root_of_pod(key, pod);
     let (labels, addresses, ports) = (pod.meta.labels.clone(), pod.addresses.clone(), pod.template.ports.clone());
+    if pod.template.host_network {
+        // SPEC: semantics 1.7: its traffic is node traffic.
+        let node = host_node(nodes, pod.template.node_name.as_deref(), &name);
+        add_addresses(node, pod.host_addresses.iter().chain(&pod.addresses).copied());
+        node.host_pods.push(HostPod { name, labels, ports, readiness });
+        return;
+    }
+    let owner = owners.root_of_pod(key, pod);
     model.endpoints.push(Endpoint { name, labels, addresses, node: None, ports, owner, readiness });
 }
 
@@ -118,13 +118,14 @@ fn add_workload(model: &mut Model, nodes: &mut BTreeMap<Box<str>, Node>, owners:
         return;
     }
     let name = pod_name(key);
+    let (labels, ports, readiness) = (workload.labels.clone(), workload.template.ports.clone(), Readiness::Ready);
     if workload.template.host_network {
-        host_node(nodes, workload.template.node_name.as_deref(), &name).host_pods.push(name);
+        let node = host_node(nodes, workload.template.node_name.as_deref(), &name);
+        node.host_pods.push(HostPod { name, labels, ports, readiness });
         return;
     }
     let owner = Some(Owner { kind: key.kind.clone(), name: key.name.clone() });
-    let (labels, ports) = (workload.labels.clone(), workload.template.ports.clone());
-    model.endpoints.push(Endpoint { name, labels, addresses: Vec::new(), node: None, ports, owner, readiness: Readiness::Ready });
+    model.endpoints.push(Endpoint { name, labels, addresses: Vec::new(), node: None, ports, owner, readiness });
 }
 
 /// The node of a host-network pod; one is assumed for a pod that nobody has placed.

@@ -117,9 +117,22 @@ pub struct Node {
     /// All its addresses.
     pub addresses: Vec<IpAddr>,
     /// The pods that use its network. They are neither subjects nor selector peers.
-    pub host_pods: Vec<PodName>,
+    pub host_pods: Vec<HostPod>,
     /// True when no Node object was read and it is only known because a pod runs there.
     pub assumed: bool,
+}
+
+/// A pod on its node's network. Policy sees the node; only a Service sees the pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPod {
+    /// Namespace and name.
+    pub name: PodName,
+    /// Its labels.
+    pub labels: Labels,
+    /// The ports its containers declare.
+    pub ports: Vec<ContainerPort>,
+    /// Whether a Service would send it traffic.
+    pub readiness: Readiness,
 }
 
 /// A Service, as kube-proxy reads it.
