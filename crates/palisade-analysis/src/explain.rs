@@ -119,12 +119,15 @@ fn merge_families(cases: Vec<Case>) -> Vec<Case> {
     merged
 }
 
-/// Candidates that policy cannot tell apart, once each, with the names of the others.
-fn alike<'c, T>(model: &Model, candidates: &'c [T], of: impl Fn(&T) -> (&Candidate, Option<u16>)) -> Vec<(&'c T, Vec<String>)> {
+/// One candidate, and the names of those it stands for.
+type Group<'c, T> = (&'c T, Vec<String>);
+
+/// Candidates that policy cannot tell apart, once each.
+fn alike<'c, T>(model: &Model, candidates: &'c [T], of: impl Fn(&T) -> (&Candidate, Option<u16>)) -> Vec<Group<'c, T>> {
     if let [only] = candidates {
         return vec![(only, Vec::new())];
     }
-    let mut groups: BTreeMap<(Vec<Signature>, Option<u16>), (&'c T, Vec<String>)> = BTreeMap::new();
+    let mut groups: BTreeMap<(Vec<Signature>, Option<u16>), Group<'c, T>> = BTreeMap::new();
     for item in candidates {
         let (candidate, port) = of(item);
         let signed: Vec<Signature> = addresses(candidate).map(|end| signature(model, &end, Nodes::Apart)).collect();

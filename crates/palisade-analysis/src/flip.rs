@@ -160,7 +160,7 @@ fn allow_policy(model: &Model, flow: &Flow, direction: Direction) -> Option<Poli
     let mut policy = isolating_policy(model, flow, direction)?;
     let rule = exact_rule(model, flow, direction, 0, Action::Accept)?;
     let subject = pod_at(model, own(flow, direction))?;
-    let peer = pod_at(model, other(flow, direction)).map_or("external".to_owned(), |pod| short_name(pod));
+    let peer = pod_at(model, other(flow, direction)).map_or("external".to_owned(), short_name);
     policy.origin.name = match direction {
         Direction::Ingress => format!("allow-{peer}-to-{}", short_name(subject)),
         Direction::Egress => format!("allow-{}-to-{peer}", short_name(subject)),

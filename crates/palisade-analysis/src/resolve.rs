@@ -40,14 +40,14 @@ pub struct Destination {
 
 /// Where a pair can be judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ends {
-    pub from: End,
-    pub to: End,
-    pub family: Option<Family>,
+pub(crate) struct Ends {
+    pub(crate) from: End,
+    pub(crate) to: End,
+    pub(crate) family: Option<Family>,
 }
 
 /// The ends a party stands for. The model gains an endpoint for a pod that does not exist.
-pub fn source(model: &mut Model, party: &Party) -> Result<Vec<Candidate>, String> {
+pub(crate) fn source(model: &mut Model, party: &Party) -> Result<Vec<Candidate>, String> {
     match party {
         Party::Address(address) => Ok(vec![at_address(model, *address)]),
         Party::Labels { namespace, labels } => Ok(vec![hypothetical(model, namespace, labels.clone())]),
@@ -61,7 +61,7 @@ pub fn source(model: &mut Model, party: &Party) -> Result<Vec<Candidate>, String
 }
 
 /// The ends a party stands for as a destination, each with its port.
-pub fn destination(model: &mut Model, party: &Party, protocol: Protocol, port: &PortAsked) -> Result<Vec<Destination>, String> {
+pub(crate) fn destination(model: &mut Model, party: &Party, protocol: Protocol, port: &PortAsked) -> Result<Vec<Destination>, String> {
     if let Some(service) = service_of(model, party)? {
         return behind_service(model, &service, protocol, port);
     }
@@ -74,7 +74,7 @@ pub fn destination(model: &mut Model, party: &Party, protocol: Protocol, port: &
 }
 
 /// The pairs of addresses two candidates can use: one for each family both have, the destination's primary one first.
-pub fn ends(from: &Candidate, to: &Candidate) -> Vec<Ends> {
+pub(crate) fn ends(from: &Candidate, to: &Candidate) -> Vec<Ends> {
     let pair = |from_address: Option<IpAddr>, to_address: Option<IpAddr>| Ends {
         from: End { place: from.place, address: from_address },
         to: End { place: to.place, address: to_address },
