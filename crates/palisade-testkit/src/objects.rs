@@ -3,6 +3,7 @@
 //! Nothing is defaulted, pruned or checked here: what a manifest says is what the judges get.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
@@ -29,13 +30,18 @@ impl Objects {
         Ok(objects)
     }
 
+    /// Reads the manifests of one file.
+    pub fn read(path: &Path) -> Result<Objects, String> {
+        let failed = |error: String| format!("{}: {error}", path.display());
+        let yaml = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+        Objects::parse(&yaml).map_err(failed)
+    }
+
     /// Does what the step says. The file of [`Step::Apply`] is read here.
     pub fn take(&mut self, step: &Step) -> Result<(), String> {
         match step {
             Step::Apply(path) => {
-                let failed = |error: String| format!("{}: {error}", path.display());
-                let yaml = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-                self.apply(Objects::parse(&yaml).map_err(failed)?);
+                self.apply(Objects::read(path)?);
                 Ok(())
             }
             Step::Delete(key) => self.delete(key),

@@ -417,4 +417,32 @@ mod tests {
             assert!(parse(text).is_err(), "{text}");
         }
     }
+
+    #[test]
+    fn folders_are_read_in_order_and_errors_name_the_line() {
+        let root = std::env::temp_dir().join(format!("palisade-scenarios-{}", std::process::id()));
+        let write = |path: &str, text: &str| {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("README.md", "");
+        for name in ["b", "a"] {
+            write(&format!("{name}/cluster.yaml"), "");
+            write(&format!("{name}/expect.txt"), "\nx/a -> 192.0.2.1 icmp accept\n");
+        }
+        let scenarios = all(&root).unwrap();
+        write("c/expect.txt", "");
+        let without_cluster = all(&root).unwrap_err();
+        write("c/cluster.yaml", "");
+        write("c/expect.txt", "# fine\nnonsense\n");
+        let without_sense = all(&root).unwrap_err();
+        fs::remove_dir_all(&root).unwrap();
+
+        let found: Vec<_> =
+            scenarios.iter().map(|it| (it.name.as_str(), it.lines.len(), it.lines[0].0)).collect();
+        assert_eq!(found, [("a", 1, 2), ("b", 1, 2)]);
+        assert!(without_cluster.ends_with("c: no cluster.yaml"), "{without_cluster}");
+        assert!(without_sense.contains("c/expect.txt:2: `nonsense`"), "{without_sense}");
+    }
 }
