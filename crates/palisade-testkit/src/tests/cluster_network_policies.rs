@@ -298,6 +298,18 @@ fn an_accept_by_domain_name_depends_on_dns_where_the_rest_denies() {
 }
 
 #[test]
+fn a_domain_name_works_in_the_baseline_tier() {
+    let rules = format!(
+        "egress: [{{action: Accept, to: [{{domainNames: [example.com]}}]}}, {{action: Deny, {TO_ALL}}}]"
+    );
+    check(
+        &baseline("p", 1, &rules),
+        "x/a -> 203.0.113.1 icmp depends-on-dns
+         x/a -> z/c tcp:80 deny",
+    );
+}
+
+#[test]
 fn a_domain_name_in_deny_or_pass_denies_all() {
     for action in ["Deny", "Pass"] {
         check(

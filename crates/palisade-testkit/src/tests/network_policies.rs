@@ -233,6 +233,7 @@ fn a_port_entry_without_a_port_is_all_ports_of_its_protocol() {
     check(
         &on_a("ingress: [{ports: [{}]}]"),
         "z/c -> x/a tcp:1 accept
+         z/c -> x/a 6 accept
          z/c -> x/a udp:1 deny
          z/c -> x/a sctp:1 deny",
     );

@@ -68,6 +68,42 @@ fn a_service_without_endpoints_gives_none() {
 }
 
 #[test]
+fn only_live_pods_of_the_same_namespace_and_protocol_are_behind_a_service() {
+    let plain = service("").replace("targetPort: web", "targetPort: 8080");
+    check(&plain, "z/c -> svc/x/s tcp:1000 accept\nz/c -> svc/x/s udp:1000 none");
+    check(&plain.replace("app: a", "app: c"), "z/c -> svc/x/s tcp:1000 none");
+    check(&service("type: ExternalName"), "z/c -> svc/x/s tcp:1000 none");
+    check(
+        &plain,
+        "step patch pod/x/a {\"status\": {\"phase\": \"Failed\"}}
+         z/c -> svc/x/s tcp:1000 none",
+    );
+}
+
+#[test]
+fn a_host_network_pod_behind_a_service_stands_for_its_node() {
+    let host = pod(
+        "h",
+        "labels: {app: h}}, spec: {hostNetwork: true, nodeName: n2, containers: [{ports: [{name: web, containerPort: 9}]}]}",
+    );
+    let rules = "egress: [{action: Deny, to: [{nodes: {}}], protocols: [{tcp: {destinationPort: {number: 9}}}]}]";
+    check(
+        &(service("").replace("app: a", "app: h") + &host + &admin("p", 1, rules)),
+        "x/a -> svc/x/s tcp:1000 deny
+         z/c -> svc/x/s tcp:1000 accept",
+    );
+}
+
+#[test]
+fn a_node_is_reached_at_its_address_inside() {
+    check(
+        &admin("p", 1, "egress: [{action: Deny, to: [{networks: [192.0.2.1/32]}]}]"),
+        "x/a -> node/n1 tcp:80 deny
+         x/a -> 198.51.100.1 tcp:80 accept",
+    );
+}
+
+#[test]
 fn a_service_without_a_target_port_uses_its_own() {
     check(
         &(service("").replace(", targetPort: web", "")
@@ -114,7 +150,10 @@ fn host_network_pods_are_neither_subjects_nor_selector_peers() {
         "z/c -> x/h tcp:80 accept
          x/h -> z/c tcp:80 accept",
     );
-    check(&(host.clone() + &from_peer("{podSelector: {}}")), "x/h -> x/a tcp:80 deny");
+    check(
+        &(host.clone() + &from_peer("{podSelector: {}}")),
+        "x/h -> x/a tcp:80 deny\n192.0.2.2 -> x/a tcp:80 deny",
+    );
     check(
         &(host.clone() + &from_peer("{ipBlock: {cidr: 192.0.2.2/32}}")),
         "x/h -> x/a tcp:80 accept",
