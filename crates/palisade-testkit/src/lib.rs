@@ -1,1 +1,13 @@
-//! Scenario reader, the third judge, generators, check functions.
+//! What the tests of the other crates share: the reader of scenarios, and a judge that never saw the model.
+//!
+//! - [`scenario`] reads a folder of `scenarios/` into probes and steps; it does not read the cluster.
+//! - [`objects`] is the raw cluster: JSON values that the steps of a scenario change.
+//! - [`raw_judge`] gives the verdict of one connection from those values alone. It shares no code with the
+//!   specification, the engine or the reader of objects, so a mistake has to be made twice to go unseen.
+
+pub mod objects;
+pub mod raw_judge;
+pub mod scenario;
+
+#[cfg(test)]
+mod tests;

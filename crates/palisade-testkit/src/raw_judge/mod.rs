@@ -1,0 +1,202 @@
+//! A third judge, for raw objects. It reads JSON values as the API server would serve them and walks the
+//! tiers once per direction, with no model in between.
+//!
+//! It is slow and knows one connection at a time. It does not check that objects are valid; what it cannot
+//! understand it treats as closed. It must never use the crates it is there to contradict.
+
+mod cluster_network_policy;
+mod network_policy;
+mod read;
+mod service;
+mod world;
+
+use crate::objects::Objects;
+use crate::scenario::{Expect, Party, RawProtocol};
+use cluster_network_policy::Tier;
+use world::{Endpoint, Located, Pod, Side, World};
+
+/// The verdict of one new connection. Errors say that the question makes no sense for these objects: a
+/// party that is missing or completed, endpoints of a Service that disagree, or an object that no API
+/// server would hold.
+pub fn judge(
+    objects: &Objects,
+    from: &Party,
+    to: &Party,
+    protocol: RawProtocol,
+    port: Option<u16>,
+) -> Result<Expect, String> {
+    objects.0.iter().try_for_each(read::check_text)?;
+    let world = World::read(objects);
+    let source = world.locate(from)?;
+    let protocol = by_name(protocol);
+    match to {
+        Party::Service { namespace, name } => {
+            let picks = service::endpoints(&world, namespace, name, protocol, port)?;
+            let mut verdicts = Vec::new();
+            for (pod, port) in picks {
+                let destination = world.locate_pod(pod);
+                let route = Route::Service;
+                let flow = Flow::new(&source, &destination, protocol, Some(port), route);
+                verdicts.push((pod, verdict(&world, &flow)?));
+            }
+            agreed(&verdicts)
+        }
+        Party::Pod { .. } | Party::Node(_) | Party::Address(_) => {
+            let destination = world.locate(to)?;
+            let flow = Flow::new(&source, &destination, protocol, port, Route::Direct);
+            verdict(&world, &flow)
+        }
+    }
+}
+
+/// One connection, as the endpoints see it: after the Service's rewriting.
+struct Flow<'a> {
+    source: Side<'a>,
+    destination: Side<'a>,
+    protocol: RawProtocol,
+    port: Option<u16>,
+    route: Route,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Route {
+    Direct,
+    Service,
+}
+
+#[derive(Clone, Copy)]
+enum Direction {
+    Ingress,
+    Egress,
+}
+
+/// A flow seen from the pod whose direction is judged.
+struct View<'a> {
+    flow: &'a Flow<'a>,
+    direction: Direction,
+    subject: &'a Pod<'a>,
+    peer: &'a Side<'a>,
+}
+
+/// What a tier says. Leaving it is not accepting.
+#[derive(Clone, Copy)]
+enum Finding {
+    Accept,
+    Deny,
+    Leave,
+}
+
+impl<'a> Flow<'a> {
+    fn new(
+        source: &Located<'a>,
+        destination: &Located<'a>,
+        protocol: RawProtocol,
+        port: Option<u16>,
+        route: Route,
+    ) -> Flow<'a> {
+        let destination = destination.as_destination();
+        Flow { source: source.as_source_to(&destination), destination, protocol, port, route }
+    }
+
+    fn view(&'a self, direction: Direction) -> Option<View<'a>> {
+        let (subject, peer) = match direction {
+            Direction::Ingress => (&self.destination, &self.source),
+            Direction::Egress => (&self.source, &self.destination),
+        };
+        match subject.endpoint {
+            Endpoint::Pod(subject) => Some(View { flow: self, direction, subject, peer }),
+            Endpoint::Node(_) | Endpoint::Outside => None,
+        }
+    }
+}
+
+impl View<'_> {
+    fn is_itself(&self) -> bool {
+        matches!(self.peer.endpoint, Endpoint::Pod(peer) if std::ptr::eq(peer, self.subject))
+    }
+
+    fn is_from_own_node(&self) -> bool {
+        match (self.direction, self.peer.endpoint) {
+            (Direction::Ingress, Endpoint::Node(Some(node))) => self.subject.node() == Some(node),
+            (Direction::Ingress, Endpoint::Node(None) | Endpoint::Pod(_) | Endpoint::Outside)
+            | (Direction::Egress, _) => false,
+        }
+    }
+
+    /// Whether the port is the one that the destination pod calls by this name, for the flow's protocol.
+    /// Only pods name their ports, so anything else never matches.
+    fn named_port_is(&self, name: &str, port: u16) -> bool {
+        match self.flow.destination.endpoint {
+            Endpoint::Pod(pod) => pod.ports_named(name).contains(&(port, self.flow.protocol)),
+            Endpoint::Node(_) | Endpoint::Outside => false,
+        }
+    }
+}
+
+/// Both directions must accept; a direction whose subject is not a pod has nothing to say.
+fn verdict(world: &World<'_>, flow: &Flow<'_>) -> Result<Expect, String> {
+    let mut verdict = Expect::Accept;
+    for direction in [Direction::Egress, Direction::Ingress] {
+        let Some(view) = flow.view(direction) else {
+            continue;
+        };
+        verdict = match (verdict, judge_direction(world, &view)?) {
+            (Expect::Deny, _) | (_, Expect::Deny) => Expect::Deny,
+            (Expect::DependsOnDns, _) | (_, Expect::DependsOnDns) => Expect::DependsOnDns,
+            (Expect::Accept | Expect::None, Expect::Accept | Expect::None) => Expect::Accept,
+        };
+    }
+    Ok(verdict)
+}
+
+/// The tiers in their order. An Accept by domain name counts only where everything else denies.
+fn judge_direction(world: &World<'_>, view: &View<'_>) -> Result<Expect, String> {
+    if view.is_itself() && view.flow.route == Route::Direct {
+        return Ok(Expect::Accept);
+    }
+    let admin = cluster_network_policy::judge(world, Tier::Admin, view)?;
+    let mut may_accept = admin.may_accept;
+    let mut finding = admin.finding;
+    if let Finding::Leave = finding {
+        finding = network_policy::judge(world, view);
+    }
+    if let Finding::Leave = finding {
+        let baseline = cluster_network_policy::judge(world, Tier::Baseline, view)?;
+        may_accept |= baseline.may_accept;
+        finding = baseline.finding;
+    }
+    Ok(match (finding, may_accept) {
+        (Finding::Accept | Finding::Leave, _) => Expect::Accept,
+        (Finding::Deny, true) => Expect::DependsOnDns,
+        (Finding::Deny, false) => Expect::Deny,
+    })
+}
+
+/// The one verdict of all endpoints.
+fn agreed(verdicts: &[(&Pod<'_>, Expect)]) -> Result<Expect, String> {
+    let Some((_, first)) = verdicts.first() else {
+        return Ok(Expect::None);
+    };
+    if verdicts.iter().all(|(_, verdict)| verdict == first) {
+        return Ok(*first);
+    }
+    let each: Vec<String> = verdicts
+        .iter()
+        .map(|(pod, verdict)| format!("{}/{} {verdict:?}", pod.namespace, pod.name))
+        .collect();
+    Err(format!("the endpoints disagree: {}", each.join(", ")))
+}
+
+/// Protocols that rules know by name, also when they are asked for by number.
+fn by_name(protocol: RawProtocol) -> RawProtocol {
+    match protocol {
+        RawProtocol::Other(6) => RawProtocol::Tcp,
+        RawProtocol::Other(17) => RawProtocol::Udp,
+        RawProtocol::Other(132) => RawProtocol::Sctp,
+        RawProtocol::Tcp
+        | RawProtocol::Udp
+        | RawProtocol::Sctp
+        | RawProtocol::Icmp
+        | RawProtocol::Other(_) => protocol,
+    }
+}

@@ -1,0 +1,309 @@
+//! Who is who: pods, workloads that stand for pods, nodes, and the party behind a name or an address.
+
+use std::net::IpAddr;
+
+use serde_json::Value;
+
+use super::read::{
+    Labels, at, is_kind, items, labels, lenient_address, name, namespace, port_number,
+    port_protocol, text,
+};
+use crate::objects::Objects;
+use crate::scenario::{Party, RawProtocol};
+
+/// The objects, with the pods found in them.
+pub(super) struct World<'a> {
+    pub(super) objects: &'a [Value],
+    /// Pods first, then the workloads that have none. Completed ones are here too.
+    pub(super) pods: Vec<Pod<'a>>,
+}
+
+/// A Pod, or a workload that stands for the pods it would make.
+pub(super) struct Pod<'a> {
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
+    /// What holds `metadata.labels` and `spec`: the Pod itself, or the workload's template.
+    template: &'a Value,
+    /// The Pod object; null for a workload.
+    object: &'a Value,
+}
+
+/// One end of a connection.
+#[derive(Clone, Copy)]
+pub(super) enum Endpoint<'a> {
+    /// A live pod with a network of its own.
+    Pod(&'a Pod<'a>),
+    /// A node, or a host-network pod on it. The name is unknown for a pod that is not scheduled.
+    Node(Option<&'a str>),
+    Outside,
+}
+
+/// A party that was found, with the addresses it may use.
+pub(super) struct Located<'a> {
+    pub(super) endpoint: Endpoint<'a>,
+    addresses: Vec<IpAddr>,
+    /// The party was named by the address it uses.
+    by_address: bool,
+}
+
+/// A party as the packet shows it.
+pub(super) struct Side<'a> {
+    pub(super) endpoint: Endpoint<'a>,
+    pub(super) address: Option<IpAddr>,
+}
+
+/// Where the kinds of workloads keep their pod template.
+const WORKLOADS: [(&str, &str, &str); 7] = [
+    ("apps/v1", "Deployment", "/spec/template"),
+    ("apps/v1", "StatefulSet", "/spec/template"),
+    ("apps/v1", "DaemonSet", "/spec/template"),
+    ("apps/v1", "ReplicaSet", "/spec/template"),
+    ("v1", "ReplicationController", "/spec/template"),
+    ("batch/v1", "Job", "/spec/template"),
+    ("batch/v1", "CronJob", "/spec/jobTemplate/spec/template"),
+];
+
+static NULL: Value = Value::Null;
+
+impl<'a> World<'a> {
+    pub(super) fn read(objects: &'a Objects) -> World<'a> {
+        let objects = objects.0.as_slice();
+        let mut pods: Vec<Pod<'a>> = objects
+            .iter()
+            .filter(|object| is_kind(object, "v1", "Pod"))
+            .map(|object| Pod { template: object, object, ..Pod::of(object) })
+            .collect();
+        let owners = owners_of_pods(objects);
+        for (version, kind, path) in WORKLOADS {
+            let workloads = objects.iter().filter(|object| is_kind(object, version, kind));
+            for workload in workloads.filter(|it| !owners.iter().any(|owner| owner.is(it))) {
+                pods.push(Pod { template: at(workload, path), ..Pod::of(workload) });
+            }
+        }
+        World { objects, pods }
+    }
+
+    /// The labels of a namespace, with the one that the API server sets on each.
+    pub(super) fn namespace_labels(&self, namespace: &'a str) -> Labels<'a> {
+        let object = self
+            .objects
+            .iter()
+            .find(|object| is_kind(object, "v1", "Namespace") && name(object) == namespace);
+        let mut labels = object.map(labels).unwrap_or_default();
+        labels.insert("kubernetes.io/metadata.name", namespace);
+        labels
+    }
+
+    /// The labels of a node; a node that is known only from its pods has none.
+    pub(super) fn node_labels(&self, node: Option<&str>) -> Labels<'a> {
+        node.and_then(|node| self.node(node)).map(labels).unwrap_or_default()
+    }
+
+    /// Finds a party that is not a Service.
+    pub(super) fn locate(&'a self, party: &Party) -> Result<Located<'a>, String> {
+        match party {
+            Party::Pod { namespace, name } => self.pod(namespace, name),
+            Party::Node(name) => self.named_node(name),
+            Party::Address(address) => Ok(self.owner(*address)),
+            Party::Service { namespace, name } => {
+                Err(format!("`svc/{namespace}/{name}`: only a destination can be a Service"))
+            }
+        }
+    }
+
+    /// What a pod that is not completed is on the network.
+    pub(super) fn locate_pod(&self, pod: &'a Pod<'a>) -> Located<'a>
+    where
+        Self: 'a,
+    {
+        if !pod.is_host_network() {
+            let endpoint = Endpoint::Pod(pod);
+            return Located { endpoint, addresses: pod.addresses(), by_address: false };
+        }
+        let addresses = match pod.node().and_then(|node| self.node(node)) {
+            Some(node) => node_addresses(node),
+            None => pod.host_addresses(),
+        };
+        Located { endpoint: Endpoint::Node(pod.node()), addresses, by_address: false }
+    }
+
+    fn pod(&'a self, namespace: &str, name: &str) -> Result<Located<'a>, String> {
+        let mut found = self.pods.iter().filter(|it| it.namespace == namespace && it.name == name);
+        let pod = found.next().ok_or_else(|| format!("`{namespace}/{name}`: no such pod"))?;
+        if pod.object.is_null() && found.next().is_some() {
+            return Err(format!("`{namespace}/{name}`: more than one workload has this name"));
+        }
+        if pod.is_completed() {
+            return Err(format!("`{namespace}/{name}`: the pod is completed"));
+        }
+        Ok(self.locate_pod(pod))
+    }
+
+    fn named_node(&'a self, node: &str) -> Result<Located<'a>, String> {
+        if let Some(object) = self.node(node) {
+            let endpoint = Endpoint::Node(Some(name(object)));
+            let addresses = node_addresses(object);
+            return Ok(Located { endpoint, addresses, by_address: false });
+        }
+        let known = self.pods.iter().filter_map(Pod::node).find(|it| *it == node);
+        let known = known.ok_or_else(|| format!("`node/{node}`: no such node"))?;
+        let endpoint = Endpoint::Node(Some(known));
+        Ok(Located { endpoint, addresses: Vec::new(), by_address: false })
+    }
+
+    fn owner(&'a self, address: IpAddr) -> Located<'a> {
+        let mut claimants = self.pods.iter().filter(|pod| {
+            !pod.is_completed() && !pod.is_host_network() && pod.addresses().contains(&address)
+        });
+        // Of two pods that claim an address the running one has it.
+        let pod = claimants.clone().find(|pod| pod.is_running()).or_else(|| claimants.next());
+        let node = || {
+            let mut nodes = self.objects.iter().filter(|it| is_kind(it, "v1", "Node"));
+            nodes.find(|node| node_addresses(node).contains(&address))
+        };
+        let endpoint = match pod {
+            Some(pod) => Endpoint::Pod(pod),
+            None => node().map_or(Endpoint::Outside, |node| Endpoint::Node(Some(name(node)))),
+        };
+        Located { endpoint, addresses: vec![address], by_address: true }
+    }
+
+    fn node(&self, node: &str) -> Option<&'a Value> {
+        self.objects.iter().find(|it| is_kind(it, "v1", "Node") && name(it) == node)
+    }
+}
+
+impl<'a> Located<'a> {
+    /// As a destination: reached at its first address.
+    pub(super) fn as_destination(&self) -> Side<'a> {
+        Side { endpoint: self.endpoint, address: self.addresses.first().copied() }
+    }
+
+    /// As a source: speaks from its first address of the destination's family.
+    pub(super) fn as_source_to(&self, destination: &Side<'_>) -> Side<'a> {
+        let address = match destination.address {
+            Some(to) if !self.by_address => {
+                self.addresses.iter().find(|from| from.is_ipv4() == to.is_ipv4())
+            }
+            Some(_) | None => self.addresses.first(),
+        };
+        Side { endpoint: self.endpoint, address: address.copied() }
+    }
+}
+
+impl<'a> Pod<'a> {
+    fn of(object: &'a Value) -> Pod<'a> {
+        Pod { namespace: namespace(object), name: name(object), template: &NULL, object: &NULL }
+    }
+
+    pub(super) fn labels(&self) -> Labels<'a> {
+        labels(self.template)
+    }
+
+    pub(super) fn is_host_network(&self) -> bool {
+        at(self.template, "/spec/hostNetwork").as_bool() == Some(true)
+    }
+
+    pub(super) fn is_completed(&self) -> bool {
+        matches!(text(self.object, "/status/phase"), Some("Succeeded" | "Failed"))
+    }
+
+    pub(super) fn is_terminating(&self) -> bool {
+        text(self.object, "/metadata/deletionTimestamp").is_some()
+    }
+
+    /// A pod that says nothing about being ready is.
+    pub(super) fn is_ready(&self) -> bool {
+        let mut conditions = items(self.object, "/status/conditions").iter();
+        !conditions
+            .any(|it| text(it, "/type") == Some("Ready") && text(it, "/status") == Some("False"))
+    }
+
+    fn is_running(&self) -> bool {
+        text(self.object, "/status/phase") == Some("Running")
+    }
+
+    pub(super) fn node(&self) -> Option<&'a str> {
+        text(self.template, "/spec/nodeName")
+    }
+
+    /// The number and protocol of every port of this name. Ordinary init containers have no part in it:
+    /// they are gone when the pod serves.
+    pub(super) fn ports_named(&self, name: &str) -> Vec<(u16, RawProtocol)> {
+        let sidecars = items(self.template, "/spec/initContainers")
+            .iter()
+            .filter(|it| text(it, "/restartPolicy") == Some("Always"));
+        items(self.template, "/spec/containers")
+            .iter()
+            .chain(sidecars)
+            .flat_map(|container| items(container, "/ports"))
+            .filter(|port| text(port, "/name") == Some(name))
+            .filter_map(|port| {
+                Some((port_number(at(port, "/containerPort"))?, port_protocol(port)?))
+            })
+            .collect()
+    }
+
+    fn addresses(&self) -> Vec<IpAddr> {
+        let all: Vec<IpAddr> = items(self.object, "/status/podIPs")
+            .iter()
+            .filter_map(|it| lenient_address(text(it, "/ip")?))
+            .collect();
+        let one = || text(self.object, "/status/podIP").and_then(lenient_address);
+        if all.is_empty() { one().into_iter().collect() } else { all }
+    }
+
+    /// The addresses that a host-network pod itself reports of its node.
+    fn host_addresses(&self) -> Vec<IpAddr> {
+        let host = text(self.object, "/status/hostIP").and_then(lenient_address);
+        let pod = self.addresses().into_iter().filter(|address| Some(*address) != host);
+        host.into_iter().chain(pod).collect()
+    }
+}
+
+/// The object that an owner reference names.
+struct Owner<'a> {
+    namespace: &'a str,
+    kind: &'a str,
+    name: &'a str,
+}
+
+impl Owner<'_> {
+    fn is(&self, object: &Value) -> bool {
+        self.namespace == namespace(object)
+            && Some(self.kind) == text(object, "/kind")
+            && self.name == name(object)
+    }
+}
+
+/// Every owner of a pod, and the owners of those: a Deployment owns its pods through a ReplicaSet.
+fn owners_of_pods(objects: &[Value]) -> Vec<Owner<'_>> {
+    let mut owners: Vec<Owner<'_>> =
+        objects.iter().filter(|it| is_kind(it, "v1", "Pod")).flat_map(owners_of).collect();
+    // Workloads nest two deep, so two rounds reach the top.
+    for _ in 0..2 {
+        let above: Vec<Owner<'_>> = objects
+            .iter()
+            .filter(|object| owners.iter().any(|owner| owner.is(object)))
+            .flat_map(owners_of)
+            .collect();
+        owners.extend(above);
+    }
+    owners
+}
+
+fn owners_of(object: &Value) -> impl Iterator<Item = Owner<'_>> {
+    items(object, "/metadata/ownerReferences").iter().filter_map(|reference| {
+        let kind = text(reference, "/kind")?;
+        Some(Owner { namespace: namespace(object), kind, name: text(reference, "/name")? })
+    })
+}
+
+/// All addresses of a node, those of the inside first.
+fn node_addresses(node: &Value) -> Vec<IpAddr> {
+    let (inside, others): (Vec<&Value>, Vec<&Value>) = items(node, "/status/addresses")
+        .iter()
+        .partition(|it| text(it, "/type") == Some("InternalIP"));
+    let all = inside.into_iter().chain(others);
+    all.filter_map(|it| lenient_address(text(it, "/address")?)).collect()
+}
