@@ -5,5 +5,6 @@
 
 pub mod folder;
 mod gathered;
+pub mod live;
 
 pub use gathered::{Gathered, Unavailable, Why};

@@ -4,3 +4,9 @@
 
 #[cfg(test)]
 mod folder;
+#[cfg(test)]
+mod kubeconfig;
+#[cfg(test)]
+mod live;
+#[cfg(test)]
+mod mock_api;
