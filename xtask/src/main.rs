@@ -1,3 +1,44 @@
-//! ci, tidy, codegen, bench.
+//!
+//! Everything with logic that is not part of the product lives here, so that a laptop and CI run the same program. Nothing in the
+//! product depends on it.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line tool talks to the terminal"
+)]
 
-fn main() {}
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+mod tidy;
+mod workspace;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  tidy               layers, purity, sizes, orphan files, text
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match dispatch(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(arguments: &[&str]) -> Result<()> {
+    match arguments {
+        [] | ["help" | "--help" | "-h"] => {
+            print!("{USAGE}");
+            Ok(())
+        }
+        ["tidy"] => tidy::run(),
+        other => bail!("`{}` is no command\n\n{USAGE}", other.join(" ")),
+    }
+}
