@@ -11,13 +11,17 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
+mod ci;
+mod codegen;
 mod tidy;
 mod workspace;
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
+  ci                 what CI runs: fmt, tidy, clippy, tests, doc tests, codegen --check, deny
   tidy               layers, purity, sizes, orphan files, text
+  codegen [--check]  write the generated files; with --check only compare
 ";
 
 fn main() -> ExitCode {
@@ -38,7 +42,10 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
             print!("{USAGE}");
             Ok(())
         }
+        ["ci"] => ci::run(),
         ["tidy"] => tidy::run(),
+        ["codegen"] => codegen::run(codegen::Mode::Write),
+        ["codegen", "--check"] => codegen::run(codegen::Mode::Check),
         other => bail!("`{}` is no command\n\n{USAGE}", other.join(" ")),
     }
 }
