@@ -1,3 +1,4 @@
+//! The house-keeping of the workspace: `ci`, `tidy`, `codegen`, `bench`.
 //!
 //! Everything with logic that is not part of the product lives here, so that a laptop and CI run the same program. Nothing in the
 //! product depends on it.
@@ -11,8 +12,10 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
+mod bench;
 mod ci;
 mod codegen;
+mod generate;
 mod tidy;
 mod workspace;
 
@@ -22,6 +25,8 @@ usage: cargo xtask COMMAND
   ci                 what CI runs: fmt, tidy, clippy, tests, doc tests, codegen --check, deny
   tidy               layers, purity, sizes, orphan files, text
   codegen [--check]  write the generated files; with --check only compare
+  bench parse [--runs N] [--binary PATH]
+                     CPU time of reading a large folder, as a ratio to a plain read
 ";
 
 fn main() -> ExitCode {
@@ -46,6 +51,7 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["tidy"] => tidy::run(),
         ["codegen"] => codegen::run(codegen::Mode::Write),
         ["codegen", "--check"] => codegen::run(codegen::Mode::Check),
+        ["bench", "parse", options @ ..] => bench::parse(options),
         other => bail!("`{}` is no command\n\n{USAGE}", other.join(" ")),
     }
 }
