@@ -11,8 +11,7 @@ use anyhow::{Context, Result, bail};
 use crate::generate::{Amount, manifests, write};
 use crate::workspace::{command, root};
 
-const AMOUNT: Amount =
-    Amount { namespaces: 200, workloads: 5_000, policies: 2_000, cluster_policies: 20 };
+const AMOUNT: Amount = Amount { namespaces: 200, workloads: 5_000, policies: 2_000, cluster_policies: 20 };
 const RUNS: usize = 9;
 const MOST_RUNS: usize = 99;
 
@@ -53,10 +52,7 @@ pub(crate) fn parse(options: &[&str]) -> Result<()> {
         plain.push(cpu_time(&baseline, &[0])?);
         own.push(cpu_time(&explain, &[0, 1])?);
     }
-    let rows = [
-        ("words of the same files (wc)", Spread::of(&plain)?),
-        ("palisade explain", Spread::of(&own)?),
-    ];
+    let rows = [("words of the same files (wc)", Spread::of(&plain)?), ("palisade explain", Spread::of(&own)?)];
     print!("{}", table(&rows, options.runs));
     match peak_memory(&explain) {
         Some(kibibytes) => println!("memory at its peak: {:.1} MiB", kibibytes / 1024.0),
@@ -72,8 +68,7 @@ impl Options {
         while let [name, value, tail @ ..] = rest {
             match *name {
                 "--runs" => {
-                    options.runs =
-                        value.parse().with_context(|| format!("`--runs {value}`: not a number"))?;
+                    options.runs = value.parse().with_context(|| format!("`--runs {value}`: not a number"))?;
                     if !(1..=MOST_RUNS).contains(&options.runs) {
                         bail!("`--runs {value}`: from 1 to {MOST_RUNS}");
                     }
@@ -91,13 +86,11 @@ impl Options {
 }
 
 fn build(root: &Path) -> Result<PathBuf> {
-    let status =
-        command(root, "cargo", &["build", "--release", "--package", "palisade"]).status()?;
+    let status = command(root, "cargo", &["build", "--release", "--package", "palisade"]).status()?;
     if !status.success() {
         bail!("cannot build the binary");
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| root.join("target"), |target| root.join(target));
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |target| root.join(target));
     Ok(target.join("release/palisade"))
 }
 
@@ -123,22 +116,13 @@ impl Drop for Folder {
 
 fn explain(binary: &Path, folder: &Path) -> Vec<String> {
     let (binary, folder) = (binary.display().to_string(), folder.display().to_string());
-    [
-        "explain",
-        "-f",
-        &folder,
-        "--from",
-        "ns-1/deploy/w-0",
-        "--to",
-        "ns-2/deploy/w-3",
-        "--port",
-        "8080",
-    ]
-    .iter()
-    .fold(vec![binary], |mut words, word| {
-        words.push((*word).to_owned());
-        words
-    })
+    ["explain", "-f", &folder, "--from", "ns-1/deploy/w-0", "--to", "ns-2/deploy/w-3", "--port", "8080"].iter().fold(
+        vec![binary],
+        |mut words, word| {
+            words.push((*word).to_owned());
+            words
+        },
+    )
 }
 
 /// Reads every byte and splits it into lines and words.
@@ -151,8 +135,7 @@ fn baseline(folder: &Path) -> Vec<String> {
 fn cpu_time(words: &[String], codes: &[i32]) -> Result<f64> {
     // The complaints of the command go to descriptor 3, so that descriptor 2 has the timing alone.
     let script = r#"TIMEFORMAT='%3U %3S'; exec 3>&1 >/dev/null; time "$@" 2>&3"#;
-    let output =
-        Command::new("bash").args(["-c", script, "bash"]).args(words).stdin(Stdio::null()).output();
+    let output = Command::new("bash").args(["-c", script, "bash"]).args(words).stdin(Stdio::null()).output();
     let output = output.context("cannot run bash")?;
     if !output.status.code().is_some_and(|code| codes.contains(&code)) {
         let complaint = String::from_utf8_lossy(&output.stdout);
@@ -178,20 +161,13 @@ fn seconds(timing: &str) -> Result<f64> {
 /// a moment old.
 fn peak_memory(words: &[String]) -> Option<f64> {
     let (program, arguments) = words.split_first()?;
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .ok()?;
+    let mut child = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
     let status = format!("/proc/{}/status", child.id());
     let mut peak = None;
     while let Ok(None) = child.try_wait() {
         let text = std::fs::read_to_string(&status).unwrap_or_default();
-        let mark = text
-            .lines()
-            .find_map(|line| line.strip_prefix("VmHWM:"))
-            .and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
+        let mark =
+            text.lines().find_map(|line| line.strip_prefix("VmHWM:")).and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
         peak = mark.or(peak);
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
@@ -219,21 +195,10 @@ impl Spread {
 /// The first row is what the others are compared with.
 fn table(rows: &[(&str, Spread)], runs: usize) -> String {
     let baseline = rows.first().map_or(f64::NAN, |(_, spread)| spread.median);
-    let mut text = format!(
-        "\n{:<30} {:>10} {:>19} {:>8}\n",
-        format!("CPU time of {runs} runs"),
-        "median",
-        "least .. most",
-        "ratio"
-    );
+    let mut text = format!("\n{:<30} {:>10} {:>19} {:>8}\n", format!("CPU time of {runs} runs"), "median", "least .. most", "ratio");
     for (name, spread) in rows {
         let between = format!("{:.1} .. {:.1}", spread.least * 1e3, spread.most * 1e3);
-        let written = writeln!(
-            text,
-            "{name:<30} {:>7.1} ms {between:>16} ms {:>8.1}",
-            spread.median * 1e3,
-            spread.median / baseline
-        );
+        let written = writeln!(text, "{name:<30} {:>7.1} ms {between:>16} ms {:>8.1}", spread.median * 1e3, spread.median / baseline);
         debug_assert!(written.is_ok());
     }
     text
@@ -245,10 +210,7 @@ mod tests {
 
     #[test]
     fn the_median_is_the_middle_one_or_between_two() {
-        assert_eq!(
-            Spread::of(&[3.0, 1.0, 2.0]).unwrap(),
-            Spread { median: 2.0, least: 1.0, most: 3.0 }
-        );
+        assert_eq!(Spread::of(&[3.0, 1.0, 2.0]).unwrap(), Spread { median: 2.0, least: 1.0, most: 3.0 });
         assert_eq!(Spread::of(&[4.0, 1.0]).unwrap(), Spread { median: 2.5, least: 1.0, most: 4.0 });
         assert!(Spread::of(&[]).is_err());
     }

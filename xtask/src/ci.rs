@@ -47,11 +47,8 @@ pub(crate) fn run() -> Result<()> {
 }
 
 fn steps(tools: Tools) -> Vec<(&'static str, Work)> {
-    let test: &[&str] = if tools.nextest {
-        &["nextest", "run", "--workspace"]
-    } else {
-        &["test", "--workspace", "--lib", "--bins", "--tests"]
-    };
+    let test: &[&str] =
+        if tools.nextest { &["nextest", "run", "--workspace"] } else { &["test", "--workspace", "--lib", "--bins", "--tests"] };
     let deny = if tools.deny {
         Work::Cargo(&["deny", "check", "bans", "licenses", "sources"])
     } else {
@@ -60,10 +57,7 @@ fn steps(tools: Tools) -> Vec<(&'static str, Work)> {
     vec![
         ("fmt", Work::Cargo(&["fmt", "--all", "--check"])),
         ("tidy", Work::Tidy),
-        (
-            "clippy",
-            Work::Cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
-        ),
+        ("clippy", Work::Cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])),
         ("test", Work::Cargo(test)),
         ("doc tests", Work::Cargo(&["test", "--doc", "--workspace"])),
         ("codegen", Work::Codegen),
@@ -75,9 +69,7 @@ fn perform(root: &Path, work: Work) -> Result<()> {
     match work {
         Work::Cargo(arguments) => {
             let spelled = format!("cargo {}", arguments.join(" "));
-            let status = command(root, "cargo", arguments)
-                .status()
-                .with_context(|| format!("cannot run `{spelled}`"))?;
+            let status = command(root, "cargo", arguments).status().with_context(|| format!("cannot run `{spelled}`"))?;
             if !status.success() {
                 bail!("`{spelled}` ended with {status}");
             }
@@ -93,10 +85,7 @@ fn perform(root: &Path, work: Work) -> Result<()> {
 }
 
 fn is_there(root: &Path, tool: &str) -> bool {
-    let status = command(root, "cargo", &[tool, "--version"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
+    let status = command(root, "cargo", &[tool, "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
 }
 
@@ -115,10 +104,7 @@ mod tests {
     fn without_its_tools_ci_still_tests_and_says_what_it_left_out() {
         let steps = steps(Tools { nextest: false, deny: false });
         let work = |name| steps.iter().find(|(step, _)| *step == name).unwrap().1;
-        assert_eq!(
-            work("test"),
-            Work::Cargo(&["test", "--workspace", "--lib", "--bins", "--tests"])
-        );
+        assert_eq!(work("test"), Work::Cargo(&["test", "--workspace", "--lib", "--bins", "--tests"]));
         assert!(matches!(work("deny"), Work::Skip(_)));
     }
 

@@ -38,10 +38,7 @@ pub(crate) fn run(mode: Mode) -> Result<()> {
         }
     }
     if !stale.is_empty() {
-        bail!(
-            "generated files are not what the binary says; refresh with `cargo xtask codegen`\n{}",
-            stale.join("\n")
-        );
+        bail!("generated files are not what the binary says; refresh with `cargo xtask codegen`\n{}", stale.join("\n"));
     }
     Ok(())
 }
@@ -58,8 +55,7 @@ fn generate(root: &Path, arguments: &[&str]) -> Result<String> {
 
 fn write(path: &Path, text: &str) -> Result<()> {
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("cannot make `{}`", folder.display()))?;
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
     }
     std::fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))
 }

@@ -22,18 +22,12 @@ const FILES: usize = 10;
 pub(crate) fn manifests(amount: Amount) -> Vec<(String, String)> {
     let mut files = vec![
         ("namespaces.yaml".to_owned(), (0..amount.namespaces).map(namespace).collect()),
-        (
-            "cluster-policies.yaml".to_owned(),
-            (0..amount.cluster_policies).map(cluster_policy).collect(),
-        ),
+        ("cluster-policies.yaml".to_owned(), (0..amount.cluster_policies).map(cluster_policy).collect()),
     ];
     for file in 0..FILES {
-        let share =
-            |count| (0..count).filter(move |index| index % amount.namespaces % FILES == file);
-        let workloads =
-            share(amount.workloads).map(|index| workload(index, amount.namespaces)).collect();
-        let policies =
-            share(amount.policies).map(|index| policy(index, amount.namespaces)).collect();
+        let share = |count| (0..count).filter(move |index| index % amount.namespaces % FILES == file);
+        let workloads = share(amount.workloads).map(|index| workload(index, amount.namespaces)).collect();
+        let policies = share(amount.policies).map(|index| policy(index, amount.namespaces)).collect();
         files.push((format!("workloads-{file}.yaml"), workloads));
         files.push((format!("policies-{file}.yaml"), policies));
     }
@@ -43,8 +37,7 @@ pub(crate) fn manifests(amount: Amount) -> Vec<(String, String)> {
 pub(crate) fn write(folder: &Path, files: &[(String, String)]) -> Result<()> {
     for (name, text) in files {
         let path = folder.join(name);
-        std::fs::write(&path, text)
-            .with_context(|| format!("cannot write `{}`", path.display()))?;
+        std::fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
     }
     Ok(())
 }
@@ -114,9 +107,7 @@ fn policy(index: usize, namespaces: usize) -> String {
         "---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata:\n  name: p-{number}\n  namespace: ns-{namespace}\nspec:\n"
     );
     let rest = match number % 5 {
-        0 => {
-            "  podSelector: {}\n  policyTypes: [Ingress]\n  ingress:\n    - from:\n        - podSelector: {}\n".to_owned()
-        }
+        0 => "  podSelector: {}\n  policyTypes: [Ingress]\n  ingress:\n    - from:\n        - podSelector: {}\n".to_owned(),
         1 => format!(
             "  podSelector:\n    matchLabels:\n      tier: backend\n  policyTypes: [Ingress]\n  ingress:\n    - from:\n        - namespaceSelector:\n            matchLabels:\n              team: {team}\n          podSelector:\n            matchLabels:\n              tier: frontend\n      ports:\n        - port: http\n        - port: {port}\n          protocol: TCP\n",
             team = pick(&TEAMS, index),
@@ -155,11 +146,7 @@ fn cluster_policy(index: usize) -> String {
         index % 7
     );
     text.push_str("  ingress:\n");
-    for (name, action, team) in [
-        ("monitoring", "Accept", "platform"),
-        ("own", "Pass", pick(&TEAMS, index)),
-        ("rest", "Deny", "data"),
-    ] {
+    for (name, action, team) in [("monitoring", "Accept", "platform"), ("own", "Pass", pick(&TEAMS, index)), ("rest", "Deny", "data")] {
         let rule = format!(
             "    - name: {name}\n      action: {action}\n      from:\n        - namespaces:\n            matchLabels:\n              team: {team}\n      protocols:\n        - tcp:\n            destinationPort:\n              range:\n                start: 9000\n                end: {}\n",
             9100 + index
@@ -182,34 +169,21 @@ fn cluster_policy(index: usize) -> String {
 mod tests {
     use super::*;
 
-    const SMALL: Amount =
-        Amount { namespaces: 20, workloads: 100, policies: 60, cluster_policies: 8 };
+    const SMALL: Amount = Amount { namespaces: 20, workloads: 100, policies: 60, cluster_policies: 8 };
 
     #[test]
     fn everything_asked_for_is_written_once() {
         let all: String = manifests(SMALL).into_iter().map(|(_, text)| text).collect();
         let count = |kind: &str| all.matches(&format!("\nkind: {kind}\n")).count();
-        assert_eq!(
-            [
-                count("Namespace"),
-                count("Deployment"),
-                count("NetworkPolicy"),
-                count("ClusterNetworkPolicy")
-            ],
-            [20, 100, 60, 8]
-        );
-        let names: std::collections::BTreeSet<&str> =
-            all.split("---\n").filter(|text| text.contains("kind: Deployment")).collect();
+        assert_eq!([count("Namespace"), count("Deployment"), count("NetworkPolicy"), count("ClusterNetworkPolicy")], [20, 100, 60, 8]);
+        let names: std::collections::BTreeSet<&str> = all.split("---\n").filter(|text| text.contains("kind: Deployment")).collect();
         assert_eq!(names.len(), 100);
     }
 
     #[test]
     fn the_workloads_that_the_measurement_asks_about_exist() {
         let all: String = manifests(SMALL).into_iter().map(|(_, text)| text).collect();
-        assert!(
-            all.contains("  name: w-0\n  namespace: ns-1\n")
-                && all.contains("  name: w-3\n  namespace: ns-2\n")
-        );
+        assert!(all.contains("  name: w-0\n  namespace: ns-1\n") && all.contains("  name: w-3\n  namespace: ns-2\n"));
     }
 
     #[test]

@@ -2,11 +2,7 @@
 //!
 //! Everything with logic that is not part of the product lives here, so that a laptop and CI run the same program. Nothing in the
 //! product depends on it.
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a command line tool talks to the terminal"
-)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool talks to the terminal")]
 
 use std::process::ExitCode;
 

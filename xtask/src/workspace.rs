@@ -27,15 +27,9 @@ pub(crate) fn command(root: &Path, program: &str, arguments: &[&str]) -> Command
 /// What a command prints. Anything but success is an error that shows what it complained about.
 pub(crate) fn output(root: &Path, program: &str, arguments: &[&str]) -> Result<String> {
     let spelled = format!("{program} {}", arguments.join(" "));
-    let output = command(root, program, arguments)
-        .output()
-        .with_context(|| format!("cannot run `{spelled}`"))?;
+    let output = command(root, program, arguments).output().with_context(|| format!("cannot run `{spelled}`"))?;
     if !output.status.success() {
-        bail!(
-            "`{spelled}` failed ({}):\n{}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr).trim_end()
-        );
+        bail!("`{spelled}` failed ({}):\n{}", output.status, String::from_utf8_lossy(&output.stderr).trim_end());
     }
     String::from_utf8(output.stdout).with_context(|| format!("`{spelled}` did not print text"))
 }
@@ -75,8 +69,7 @@ impl Workspace {
 
     /// Reads cargo's JSON and makes every path relative to `root`, with slashes.
     pub(crate) fn parse(json: &str, root: &Path) -> Result<Workspace> {
-        let mut workspace: Workspace =
-            serde_json::from_str(json).context("cannot read `cargo metadata`")?;
+        let mut workspace: Workspace = serde_json::from_str(json).context("cannot read `cargo metadata`")?;
         for package in &mut workspace.packages {
             package.manifest_path = relative(&package.manifest_path, root)?;
             for target in &mut package.targets {
@@ -100,9 +93,7 @@ impl Package {
 }
 
 fn relative(path: &str, root: &Path) -> Result<String> {
-    let relative = Path::new(path)
-        .strip_prefix(root)
-        .with_context(|| format!("`{path}` is outside of the workspace"))?;
+    let relative = Path::new(path).strip_prefix(root).with_context(|| format!("`{path}` is outside of the workspace"))?;
     Ok(relative.to_string_lossy().replace('\\', "/"))
 }
 
@@ -122,8 +113,7 @@ const READ: [&str; 5] = [".rs", ".md", ".toml", ".yaml", ".yml"];
 
 impl Tree {
     pub(crate) fn load(root: &Path) -> Result<Tree> {
-        let names =
-            output(root, "git", &["ls-files", "-z", "--cached", "--others", "--exclude-standard"])?;
+        let names = output(root, "git", &["ls-files", "-z", "--cached", "--others", "--exclude-standard"])?;
         let mut files = BTreeMap::new();
         for name in names.split('\0').filter(|name| !name.is_empty()) {
             let path = root.join(name);
@@ -132,11 +122,7 @@ impl Tree {
                 continue;
             }
             let read = READ.iter().any(|extension| name.ends_with(extension));
-            let text = if read {
-                std::fs::read_to_string(&path).with_context(|| format!("cannot read `{name}`"))?
-            } else {
-                String::new()
-            };
+            let text = if read { std::fs::read_to_string(&path).with_context(|| format!("cannot read `{name}`"))? } else { String::new() };
             files.insert(name.to_owned(), text);
         }
         Ok(Tree { files })
@@ -144,12 +130,7 @@ impl Tree {
 
     #[cfg(test)]
     pub(crate) fn fixture(files: &[(&str, &str)]) -> Tree {
-        Tree {
-            files: files
-                .iter()
-                .map(|(path, text)| ((*path).to_owned(), (*text).to_owned()))
-                .collect(),
-        }
+        Tree { files: files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect() }
     }
 
     pub(crate) fn text(&self, path: &str) -> Option<&str> {
@@ -157,20 +138,13 @@ impl Tree {
     }
 
     /// Path and text of every file with this ending.
-    pub(crate) fn ending<'a>(
-        &'a self,
-        ending: &'a str,
-    ) -> impl Iterator<Item = (&'a str, &'a str)> {
-        self.files
-            .iter()
-            .filter(move |(path, _)| path.ends_with(ending))
-            .map(|(path, text)| (path.as_str(), text.as_str()))
+    pub(crate) fn ending<'a>(&'a self, ending: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.files.iter().filter(move |(path, _)| path.ends_with(ending)).map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
     /// The first line of a file that contains `needle`, counted from 1; 1 if none does.
     pub(crate) fn line_of(&self, path: &str, needle: &str) -> usize {
-        let found =
-            self.text(path).and_then(|text| text.lines().position(|line| line.contains(needle)));
+        let found = self.text(path).and_then(|text| text.lines().position(|line| line.contains(needle)));
         found.map_or(1, |index| index + 1)
     }
 }
@@ -186,10 +160,7 @@ mod tests {
                 "targets": [{"kind": ["lib"], "src_path": "/w/crates/a/src/lib.rs"}]}]}"#,
         );
         let package = &workspace.packages[0];
-        assert_eq!(
-            (package.folder(), package.targets[0].src_path.as_str()),
-            ("crates/a", "crates/a/src/lib.rs")
-        );
+        assert_eq!((package.folder(), package.targets[0].src_path.as_str()), ("crates/a", "crates/a/src/lib.rs"));
     }
 
     #[test]

@@ -126,11 +126,7 @@ mod tests {
 
     #[test]
     fn a_star_stands_for_any_rest() {
-        assert!(
-            stands_for("tokio*", "tokio")
-                && stands_for("tokio*", "tokio-util")
-                && stands_for("log", "log")
-        );
+        assert!(stands_for("tokio*", "tokio") && stands_for("tokio*", "tokio-util") && stands_for("log", "log"));
         assert!(!stands_for("log", "logos") && !stands_for("tokio*", "toki"));
     }
 }

@@ -8,9 +8,8 @@ pub(super) fn check(tree: &Tree, workspace: &Workspace, config: &Config) -> Vec<
     let mut findings = unlisted(tree, workspace, config);
     for package in &workspace.packages {
         for dependency in &package.dependencies {
-            let message = against_direction(package, dependency, config).or_else(|| {
-                twins(package, dependency, config).then(|| twins_message(package, dependency))
-            });
+            let message = against_direction(package, dependency, config)
+                .or_else(|| twins(package, dependency, config).then(|| twins_message(package, dependency)));
             if let Some(message) = message {
                 let line = tree.line_of(&package.manifest_path, &dependency.name);
                 findings.push(Finding::new(&package.manifest_path, line, message));
@@ -22,37 +21,18 @@ pub(super) fn check(tree: &Tree, workspace: &Workspace, config: &Config) -> Vec<
 
 /// Members that the list does not know, and entries that are no members.
 fn unlisted(tree: &Tree, workspace: &Workspace, config: &Config) -> Vec<Finding> {
-    let members =
-        workspace.packages.iter().filter(|package| !config.crates.contains_key(&package.name)).map(
-            |package| {
-                let message = format!(
-                    "crate `{}` has no layer: give it a line in {}",
-                    package.name,
-                    config::PATH
-                );
-                Finding::new(&package.manifest_path, 1, message)
-            },
-        );
-    let entries = config
-        .crates
-        .keys()
-        .filter(|name| workspace.packages.iter().all(|package| package.name != **name))
-        .map(|name| {
-            let line = tree.line_of(config::PATH, &format!("{name} ="));
-            Finding::new(
-                config::PATH,
-                line,
-                format!("crate `{name}` is no member of the workspace: remove its line"),
-            )
-        });
+    let members = workspace.packages.iter().filter(|package| !config.crates.contains_key(&package.name)).map(|package| {
+        let message = format!("crate `{}` has no layer: give it a line in {}", package.name, config::PATH);
+        Finding::new(&package.manifest_path, 1, message)
+    });
+    let entries = config.crates.keys().filter(|name| workspace.packages.iter().all(|package| package.name != **name)).map(|name| {
+        let line = tree.line_of(config::PATH, &format!("{name} ="));
+        Finding::new(config::PATH, line, format!("crate `{name}` is no member of the workspace: remove its line"))
+    });
     members.chain(entries).collect()
 }
 
-fn against_direction(
-    package: &Package,
-    dependency: &Dependency,
-    config: &Config,
-) -> Option<String> {
+fn against_direction(package: &Package, dependency: &Dependency, config: &Config) -> Option<String> {
     // Tests may reach up: a dev-dependency is not part of what is built.
     if dependency.kind.as_deref() == Some("dev") {
         return None;
@@ -60,13 +40,13 @@ fn against_direction(
     let (name, used) = (&package.name, &dependency.name);
     match (config.crates.get(name)?.layer, config.crates.get(used)?.layer) {
         (Layer::Tool(_), _) => None,
-        (Layer::Number(_), Layer::Tool(_)) => Some(format!(
-            "`{name}` uses `{used}`, which is for tools and tests: make it a dev-dependency"
-        )),
+        (Layer::Number(_), Layer::Tool(_)) => {
+            Some(format!("`{name}` uses `{used}`, which is for tools and tests: make it a dev-dependency"))
+        }
         (Layer::Number(own), Layer::Number(other)) if other < own => None,
-        (Layer::Number(own), Layer::Number(other)) => Some(format!(
-            "`{name}` (layer {own}) uses `{used}` (layer {other}): dependencies go to lower layers only"
-        )),
+        (Layer::Number(own), Layer::Number(other)) => {
+            Some(format!("`{name}` (layer {own}) uses `{used}` (layer {other}): dependencies go to lower layers only"))
+        }
     }
 }
 
@@ -76,10 +56,7 @@ fn twins(package: &Package, dependency: &Dependency, config: &Config) -> bool {
 }
 
 fn twins_message(package: &Package, dependency: &Dependency) -> String {
-    format!(
-        "`{}` and `{}` must not depend on each other, not even in tests",
-        package.name, dependency.name
-    )
+    format!("`{}` and `{}` must not depend on each other, not even in tests", package.name, dependency.name)
 }
 
 #[cfg(test)]
@@ -91,17 +68,12 @@ mod tests {
         let mut packages: Vec<String> = others.map(|other| package(other, "")).collect();
         packages.push(package(name, &format!(r#"{{"name": "{dependency}", "kind": {kind}}}"#)));
         let workspace = Workspace::fixture(&format!(r#"{{"packages": [{}]}}"#, packages.join(",")));
-        let tree = Tree::fixture(&[(
-            &format!("crates/{name}/Cargo.toml"),
-            &format!("[dependencies]\n{dependency}\n"),
-        )]);
+        let tree = Tree::fixture(&[(&format!("crates/{name}/Cargo.toml"), &format!("[dependencies]\n{dependency}\n"))]);
         assert_eq!(super::super::lines(&check(&tree, &workspace, &Config::fixture())), expect);
     }
 
     fn package(name: &str, dependency: &str) -> String {
-        format!(
-            r#"{{"name": "{name}", "manifest_path": "/w/crates/{name}/Cargo.toml", "dependencies": [{dependency}], "targets": []}}"#
-        )
+        format!(r#"{{"name": "{name}", "manifest_path": "/w/crates/{name}/Cargo.toml", "dependencies": [{dependency}], "targets": []}}"#)
     }
 
     #[test]
@@ -112,17 +84,13 @@ mod tests {
             "low",
             "high",
             "null",
-            &[
-                "crates/low/Cargo.toml:2: `low` (layer 0) uses `high` (layer 1): dependencies go to lower layers only",
-            ],
+            &["crates/low/Cargo.toml:2: `low` (layer 0) uses `high` (layer 1): dependencies go to lower layers only"],
         );
         check_one(
             "low",
             "twin",
             "\"build\"",
-            &[
-                "crates/low/Cargo.toml:2: `low` (layer 0) uses `twin` (layer 0): dependencies go to lower layers only",
-            ],
+            &["crates/low/Cargo.toml:2: `low` (layer 0) uses `twin` (layer 0): dependencies go to lower layers only"],
         );
     }
 
@@ -135,9 +103,7 @@ mod tests {
             "low",
             "tool",
             "null",
-            &[
-                "crates/low/Cargo.toml:2: `low` uses `tool`, which is for tools and tests: make it a dev-dependency",
-            ],
+            &["crates/low/Cargo.toml:2: `low` uses `tool`, which is for tools and tests: make it a dev-dependency"],
         );
     }
 

@@ -95,8 +95,7 @@ fn begins_word(character: char) -> bool {
 
 /// The length of the run of word characters that `rest` begins with.
 fn run(rest: &str) -> usize {
-    rest.find(|character: char| !character.is_alphanumeric() && character != '_')
-        .unwrap_or(rest.len())
+    rest.find(|character: char| !character.is_alphanumeric() && character != '_').unwrap_or(rest.len())
 }
 
 fn block_comment(rest: &str) -> usize {
@@ -311,8 +310,9 @@ impl Ends {
         match first {
             "use" | "static" | "type" | "let" => Ends::Semicolon,
             "const" if third == ":" => Ends::Semicolon,
-            "fn" | "mod" | "impl" | "struct" | "enum" | "union" | "trait" | "const" | "extern"
-            | "unsafe" | "async" | "macro_rules" => Ends::Block,
+            "fn" | "mod" | "impl" | "struct" | "enum" | "union" | "trait" | "const" | "extern" | "unsafe" | "async" | "macro_rules" => {
+                Ends::Block
+            }
             _ => Ends::Comma,
         }
     }
@@ -350,10 +350,7 @@ mod tests {
 
     #[test]
     fn characters_are_told_from_lifetimes() {
-        check(
-            r"'{' '\'' '\u{7d}' b'}' b'\\' &'a str 'static 'ü'",
-            r"'{' '\'' '\u{7d}' b'}' b'\\' & 'a str 'static 'ü'",
-        );
+        check(r"'{' '\'' '\u{7d}' b'}' b'\\' &'a str 'static 'ü'", r"'{' '\'' '\u{7d}' b'}' b'\\' & 'a str 'static 'ü'");
         check("for<'a> fn(&'a T)", "for < 'a > fn ( & 'a T )");
         check("match c { '\"' => 1 }", "match c { '\"' => 1 }".replace("=>", "= >").as_str());
     }
@@ -373,10 +370,7 @@ mod tests {
         check_without_tests("#[test] fn x() -> Result<(), E> { y } d", "d");
         check_without_tests("#[cfg(all(test, unix))] const fn f() { x } d", "d");
         check_without_tests("#[cfg(test)] const A: X = X { b: 1 }; d", "d");
-        check_without_tests(
-            "struct S { #[cfg(test)] pub a: Vec<u8>, b: u8 }",
-            "struct S { b : u8 }",
-        );
+        check_without_tests("struct S { #[cfg(test)] pub a: Vec<u8>, b: u8 }", "struct S { b : u8 }");
         check_without_tests("struct S { #[cfg(test)] a: u8 }", "struct S { }");
         check_without_tests("#![cfg(test)] fn x() {}", "");
         check_without_tests("#![warn(a)] #![cfg(test)] fn x() {}", "# ! [ warn ( a ) ]");

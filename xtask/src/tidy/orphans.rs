@@ -27,17 +27,10 @@ struct Step {
 }
 
 pub(super) fn check(tree: &Tree, workspace: &Workspace) -> Vec<Finding> {
-    let reached: BTreeSet<String> =
-        workspace.packages.iter().flat_map(|package| reach(tree, package).into_keys()).collect();
+    let reached: BTreeSet<String> = workspace.packages.iter().flat_map(|package| reach(tree, package).into_keys()).collect();
     tree.ending(".rs")
         .filter(|(path, _)| !reached.contains(*path))
-        .map(|(path, _)| {
-            Finding::new(
-                path,
-                1,
-                "no target compiles this file: declare it with `mod`, or delete it",
-            )
-        })
+        .map(|(path, _)| Finding::new(path, 1, "no target compiles this file: declare it with `mod`, or delete it"))
         .collect()
 }
 
@@ -50,11 +43,7 @@ pub(super) fn reach(tree: &Tree, package: &Package) -> BTreeMap<String, Role> {
             let aside = ["test", "bench", "example", "custom-build"];
             let is_aside = target.kind.iter().any(|kind| aside.contains(&kind.as_str()));
             let role = if is_aside { Role::Aside } else { Role::Product };
-            Step {
-                path: target.src_path.clone(),
-                role,
-                folder: parent(&target.src_path).to_owned(),
-            }
+            Step { path: target.src_path.clone(), role, folder: parent(&target.src_path).to_owned() }
         })
         .collect();
     let mut seen = BTreeSet::new();
@@ -112,16 +101,10 @@ fn modules(tree: &Tree, step: &Step, tokens: &Tokens<'_>) -> Vec<Step> {
             let name = name.strip_prefix("r#").unwrap_or(name);
             let named = attributes.iter().find_map(|attribute| path_in(tokens, attribute));
             match tokens.text(at + 2) {
-                "{" => inline.push(Inline {
-                    folder: join(&folder, named.unwrap_or(name)),
-                    role,
-                    close: tokens.closing(at + 2),
-                }),
+                "{" => inline.push(Inline { folder: join(&folder, named.unwrap_or(name)), role, close: tokens.closing(at + 2) }),
                 _ => match named {
                     // Beside the file itself; inside an inline module, in that module's folder.
-                    Some(path) if inline.is_empty() => {
-                        found.push(included(parent(&step.path), path, role))
-                    }
+                    Some(path) if inline.is_empty() => found.push(included(parent(&step.path), path, role)),
                     Some(path) => found.push(included(&folder, path, role)),
                     None => found.extend(declared(tree, &folder, name, role)),
                 },
@@ -142,10 +125,11 @@ fn modules(tree: &Tree, step: &Step, tokens: &Tokens<'_>) -> Vec<Step> {
 /// `mod name;`: `name.rs`, or `name/mod.rs`.
 fn declared(tree: &Tree, folder: &str, name: &str, role: Role) -> Option<Step> {
     let inner = join(folder, name);
-    [format!("{inner}.rs"), format!("{inner}/mod.rs")]
-        .into_iter()
-        .find(|path| tree.text(path).is_some())
-        .map(|path| Step { path, role, folder: inner })
+    [format!("{inner}.rs"), format!("{inner}/mod.rs")].into_iter().find(|path| tree.text(path).is_some()).map(|path| Step {
+        path,
+        role,
+        folder: inner,
+    })
 }
 
 /// `#[path = "…"] mod name;` or `include!("…")`: modules of such a file are searched beside it.
@@ -158,9 +142,7 @@ fn included(folder: &str, path: &str, role: Role) -> Step {
 /// The value of `path = "…"`, also inside of `cfg_attr`.
 fn path_in<'a>(tokens: &Tokens<'a>, attribute: &Attribute) -> Option<&'a str> {
     let mut positions = attribute.body.clone();
-    positions
-        .find(|at| tokens.text(*at) == "path" && tokens.text(at + 1) == "=")
-        .and_then(|at| tokens.string(at + 2))
+    positions.find(|at| tokens.text(*at) == "path" && tokens.text(at + 1) == "=").and_then(|at| tokens.string(at + 2))
 }
 
 fn join(folder: &str, path: &str) -> String {
@@ -182,10 +164,8 @@ mod tests {
     use super::*;
 
     fn package(targets: &[(&str, &str)]) -> Workspace {
-        let targets: Vec<String> = targets
-            .iter()
-            .map(|(kind, path)| format!(r#"{{"kind": ["{kind}"], "src_path": "/w/{path}"}}"#))
-            .collect();
+        let targets: Vec<String> =
+            targets.iter().map(|(kind, path)| format!(r#"{{"kind": ["{kind}"], "src_path": "/w/{path}"}}"#)).collect();
         Workspace::fixture(&format!(
             r#"{{"packages": [{{"name": "a", "manifest_path": "/w/a/Cargo.toml", "dependencies": [], "targets": [{}]}}]}}"#,
             targets.join(",")
@@ -195,25 +175,16 @@ mod tests {
     /// Files in the order of their paths, `-` before those that are aside.
     fn check_reach(targets: &[(&str, &str)], files: &[(&str, &str)], expect: &str) {
         let reached = reach(&Tree::fixture(files), &package(targets).packages[0]);
-        let words: Vec<String> = reached
-            .into_iter()
-            .map(|(path, role)| format!("{}{path}", if role == Role::Aside { "-" } else { "" }))
-            .collect();
+        let words: Vec<String> =
+            reached.into_iter().map(|(path, role)| format!("{}{path}", if role == Role::Aside { "-" } else { "" })).collect();
         assert_eq!(words.join(" "), expect);
     }
 
     #[test]
     fn a_file_that_nothing_declares_is_an_orphan() {
-        let files = [
-            ("a/src/lib.rs", "// mod lost;\nmod kept;\n"),
-            ("a/src/kept.rs", ""),
-            ("a/src/lost.rs", ""),
-        ];
+        let files = [("a/src/lib.rs", "// mod lost;\nmod kept;\n"), ("a/src/kept.rs", ""), ("a/src/lost.rs", "")];
         let findings = check(&Tree::fixture(&files), &package(&[("lib", "a/src/lib.rs")]));
-        assert_eq!(
-            super::super::lines(&findings),
-            ["a/src/lost.rs:1: no target compiles this file: declare it with `mod`, or delete it"]
-        );
+        assert_eq!(super::super::lines(&findings), ["a/src/lost.rs:1: no target compiles this file: declare it with `mod`, or delete it"]);
     }
 
     #[test]
@@ -240,10 +211,7 @@ mod tests {
             &[
                 ("a/src/lib.rs", "mod x { mod y; } mod z; include!(\"table.rs\");"),
                 ("a/src/x/y.rs", ""),
-                (
-                    "a/src/z.rs",
-                    "#[path = \"../odd/w.rs\"] mod w; mod v { #[path = \"u.rs\"] mod u; } mod after;",
-                ),
+                ("a/src/z.rs", "#[path = \"../odd/w.rs\"] mod w; mod v { #[path = \"u.rs\"] mod u; } mod after;"),
                 ("a/odd/w.rs", "mod beside;"),
                 ("a/odd/beside.rs", ""),
                 ("a/src/z/v/u.rs", ""),
@@ -259,10 +227,7 @@ mod tests {
         check_reach(
             &[("lib", "a/src/lib.rs"), ("test", "a/tests/it.rs"), ("custom-build", "a/build.rs")],
             &[
-                (
-                    "a/src/lib.rs",
-                    "#[cfg(test)] mod tests; mod both; #[cfg(test)] mod inner { mod deep; } mod whole;",
-                ),
+                ("a/src/lib.rs", "#[cfg(test)] mod tests; mod both; #[cfg(test)] mod inner { mod deep; } mod whole;"),
                 ("a/src/tests.rs", "mod more; #[path = \"both.rs\"] mod both;"),
                 ("a/src/tests/more.rs", ""),
                 ("a/src/both.rs", ""),

@@ -19,18 +19,13 @@ pub(super) struct Closure {
     crates: BTreeSet<String>,
 }
 
-pub(super) fn closures(
-    root: &Path,
-    workspace: &Workspace,
-    config: &Config,
-) -> Result<Vec<Closure>> {
+pub(super) fn closures(root: &Path, workspace: &Workspace, config: &Config) -> Result<Vec<Closure>> {
     let mut closures = Vec::new();
     for name in config.pure() {
         let Some(package) = workspace.packages.iter().find(|package| package.name == name) else {
             continue;
         };
-        let text =
-            output(root, "cargo", &["tree", "-e", "normal", "--prefix", "none", "-p", name])?;
+        let text = output(root, "cargo", &["tree", "-e", "normal", "--prefix", "none", "-p", name])?;
         closures.push(Closure::parse(&package.manifest_path, name, &text));
     }
     Ok(closures)
@@ -39,11 +34,7 @@ pub(super) fn closures(
 impl Closure {
     /// Reads `cargo tree --prefix none`: a name and a version a line.
     fn parse(manifest: &str, name: &str, tree: &str) -> Closure {
-        let crates = tree
-            .lines()
-            .filter_map(|line| line.split_whitespace().next())
-            .map(str::to_owned)
-            .collect();
+        let crates = tree.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect();
         Closure { manifest: manifest.to_owned(), name: name.to_owned(), crates }
     }
 }
@@ -54,9 +45,7 @@ pub(super) fn check_crates(closures: &[Closure], config: &Config) -> Vec<Finding
         for used in &closure.crates {
             if config.purity.crates.iter().any(|pattern| stands_for(pattern, used)) {
                 let name = &closure.name;
-                let message = format!(
-                    "`{name}` is pure but is built with `{used}`; see `cargo tree -e normal -p {name} -i {used}`"
-                );
+                let message = format!("`{name}` is pure but is built with `{used}`; see `cargo tree -e normal -p {name} -i {used}`");
                 findings.push(Finding::new(&closure.manifest, 1, message));
             }
         }
@@ -75,14 +64,10 @@ pub(super) fn check_sources(tree: &Tree, workspace: &Workspace, config: &Config)
                 && let Some(text) = tree.text(&path)
             {
                 let tokens = lex(text).without_tests();
-                findings.extend(impurities(&tokens, &config.purity).into_iter().map(
-                    |(line, what)| {
-                        let message = format!(
-                            "`{what}` in a pure crate: what it needs from the world is an argument"
-                        );
-                        Finding::new(&path, line, message)
-                    },
-                ));
+                findings.extend(impurities(&tokens, &config.purity).into_iter().map(|(line, what)| {
+                    let message = format!("`{what}` in a pure crate: what it needs from the world is an argument");
+                    Finding::new(&path, line, message)
+                }));
             }
         }
     }
@@ -108,9 +93,7 @@ fn impurities(tokens: &Tokens<'_>, purity: &Purity) -> BTreeSet<(usize, String)>
 
 /// `name!(`, with any bracket.
 pub(super) fn is_macro_call(tokens: &Tokens<'_>, at: usize) -> bool {
-    tokens.is_word(at)
-        && tokens.text(at + 1) == "!"
-        && matches!(tokens.text(at + 2), "(" | "[" | "{")
+    tokens.is_word(at) && tokens.text(at + 1) == "!" && matches!(tokens.text(at + 2), "(" | "[" | "{")
 }
 
 /// Whether a path leads to, into or, with a star at its end, over what a pattern forbids.
@@ -121,8 +104,7 @@ fn names(path: &[&str], pattern: &str) -> bool {
     {
         return parts.starts_with(above);
     }
-    path.len() >= parts.len()
-        && parts.iter().zip(path).all(|(part, segment)| stands_for(part, segment))
+    path.len() >= parts.len() && parts.iter().zip(path).all(|(part, segment)| stands_for(part, segment))
 }
 
 type Located<'a> = (usize, Vec<&'a str>);
@@ -156,13 +138,7 @@ fn paths<'a>(tokens: &Tokens<'a>) -> Vec<Located<'a>> {
     }
     found.extend(plain.into_iter().map(|(line, path)| {
         let known = path.split_first().and_then(|(first, rest)| Some((aliases.get(first)?, rest)));
-        (
-            line,
-            known.map_or_else(
-                || path.clone(),
-                |(prefix, rest)| prefix.iter().chain(rest).copied().collect(),
-            ),
-        )
+        (line, known.map_or_else(|| path.clone(), |(prefix, rest)| prefix.iter().chain(rest).copied().collect()))
     }));
     for (_, path) in &mut found {
         // What `core` and `alloc` have, `std` has under the same path.
@@ -177,12 +153,7 @@ fn paths<'a>(tokens: &Tokens<'a>) -> Vec<Located<'a>> {
 
 /// Reads one tree of a `use` declaration from `at` on, collects line, full path and local name of its leaves, and gives the
 /// position after the tree.
-fn use_tree<'a>(
-    tokens: &Tokens<'a>,
-    mut at: usize,
-    prefix: &[&'a str],
-    leaves: &mut Vec<(usize, Vec<&'a str>, &'a str)>,
-) -> usize {
+fn use_tree<'a>(tokens: &Tokens<'a>, mut at: usize, prefix: &[&'a str], leaves: &mut Vec<(usize, Vec<&'a str>, &'a str)>) -> usize {
     let mut path = prefix.to_vec();
     let line = tokens.line(at);
     loop {
@@ -227,10 +198,8 @@ mod tests {
 
     fn check(source: &str, expect: &[&str]) {
         let purity = Config::fixture().purity;
-        let found: Vec<String> = impurities(&lex(source).without_tests(), &purity)
-            .into_iter()
-            .map(|(line, what)| format!("{line} {what}"))
-            .collect();
+        let found: Vec<String> =
+            impurities(&lex(source).without_tests(), &purity).into_iter().map(|(line, what)| format!("{line} {what}")).collect();
         assert_eq!(found, expect, "{source}");
     }
 
@@ -240,9 +209,7 @@ mod tests {
         let closure = Closure::parse("crates/low/Cargo.toml", "low", tree);
         assert_eq!(
             super::super::lines(&check_crates(&[closure], &Config::fixture())),
-            [
-                "crates/low/Cargo.toml:1: `low` is pure but is built with `tokio-util`; see `cargo tree -e normal -p low -i tokio-util`"
-            ]
+            ["crates/low/Cargo.toml:1: `low` is pure but is built with `tokio-util`; see `cargo tree -e normal -p low -i tokio-util`"]
         );
     }
 
@@ -251,10 +218,7 @@ mod tests {
         check("fn f() {\n std::fs::read(x);\n}", &["2 std::fs::read"]);
         check("fn f() { ::std::fs::read(x); }", &["1 std::fs::read"]);
         check("use std::fs;\nfn f() { fs::read(x); }", &["1 std::fs", "2 std::fs::read"]);
-        check(
-            "use std::time as clock;\nfn f() { clock::Instant::now(); }",
-            &["2 std::time::Instant::now"],
-        );
+        check("use std::time as clock;\nfn f() { clock::Instant::now(); }", &["2 std::time::Instant::now"]);
         check("use std::{fmt, time::{self, Duration, Instant}};", &["1 std::time::Instant"]);
         check("use std::{\n fs::{self, File},\n};", &["2 std::fs", "2 std::fs::File"]);
         check("use std::time::*;", &["1 std::time::*"]);
@@ -297,14 +261,8 @@ mod tests {
                 {"kind": ["lib"], "src_path": "/w/crates/high/src/lib.rs"}]}]}"#,
         );
         assert_eq!(
-            super::super::lines(&check_sources(
-                &Tree::fixture(&files),
-                &workspace,
-                &Config::fixture()
-            )),
-            [
-                "crates/low/src/lib.rs:1: `std::fs` in a pure crate: what it needs from the world is an argument"
-            ]
+            super::super::lines(&check_sources(&Tree::fixture(&files), &workspace, &Config::fixture())),
+            ["crates/low/src/lib.rs:1: `std::fs` in a pure crate: what it needs from the world is an argument"]
         );
     }
 }

@@ -32,22 +32,13 @@ fn module_docs(tree: &Tree, package: &Package) -> Vec<Finding> {
         .iter()
         .filter(|target| target.kind.iter().any(|kind| documented.contains(&kind.as_str())))
         .filter(|target| tree.text(&target.src_path).is_some_and(|text| !text.starts_with("//! ")))
-        .map(|target| {
-            Finding::new(
-                &target.src_path,
-                1,
-                "begin with `//!`: what this crate is, and what it is not",
-            )
-        })
+        .map(|target| Finding::new(&target.src_path, 1, "begin with `//!`: what this crate is, and what it is not"))
         .collect()
 }
 
 fn workspace_lints(tree: &Tree, package: &Package) -> Option<Finding> {
     let manifest: toml::Table = tree.text(&package.manifest_path)?.parse().ok()?;
-    let inherited = manifest
-        .get("lints")
-        .and_then(|lints| lints.get("workspace"))
-        .and_then(toml::Value::as_bool);
+    let inherited = manifest.get("lints").and_then(|lints| lints.get("workspace")).and_then(toml::Value::as_bool);
     let message = "the lints of the workspace are missing: `[lints] workspace = true`";
     (inherited != Some(true)).then(|| Finding::new(&package.manifest_path, 1, message))
 }
@@ -77,28 +68,17 @@ fn repeats(own: &toml::Value, root: &toml::Value) -> bool {
 
 /// Every pure crate forbids the same calls.
 fn pure_clippy(tree: &Tree, workspace: &Workspace, config: &Config) -> Vec<Finding> {
-    let pure: Vec<&Package> = workspace
-        .packages
-        .iter()
-        .filter(|package| config.crates.get(&package.name).is_some_and(|entry| entry.pure))
-        .collect();
+    let pure: Vec<&Package> =
+        workspace.packages.iter().filter(|package| config.crates.get(&package.name).is_some_and(|entry| entry.pure)).collect();
     let Some(model) = pure.first().map(|package| format!("{}/{CLIPPY}", package.folder())) else {
         return Vec::new();
     };
     pure.iter()
         .map(|package| format!("{}/{CLIPPY}", package.folder()))
         .filter_map(|path| match tree.text(&path) {
-            None => Some(Finding::new(
-                &path,
-                1,
-                "a pure crate has a `clippy.toml` that forbids what is not pure",
-            )),
+            None => Some(Finding::new(&path, 1, "a pure crate has a `clippy.toml` that forbids what is not pure")),
             Some(text) if tree.text(&model).is_some_and(|model| model != text) => {
-                Some(Finding::new(
-                    &path,
-                    1,
-                    format!("differs from `{model}`: pure crates forbid the same calls"),
-                ))
+                Some(Finding::new(&path, 1, format!("differs from `{model}`: pure crates forbid the same calls")))
             }
             Some(_) => None,
         })
@@ -108,9 +88,7 @@ fn pure_clippy(tree: &Tree, workspace: &Workspace, config: &Config) -> Vec<Findi
 fn architecture(tree: &Tree) -> Option<Finding> {
     let lines = tree.text(ARCHITECTURE)?.lines().count();
     (lines > ARCHITECTURE_LINES).then(|| {
-        let message = format!(
-            "{lines} lines, at most {ARCHITECTURE_LINES} are read: move detail to where it belongs"
-        );
+        let message = format!("{lines} lines, at most {ARCHITECTURE_LINES} are read: move detail to where it belongs");
         Finding::new(ARCHITECTURE, ARCHITECTURE_LINES + 1, message)
     })
 }
@@ -118,9 +96,7 @@ fn architecture(tree: &Tree) -> Option<Finding> {
 fn scenarios(tree: &Tree) -> Vec<Finding> {
     let mut folders: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for path in tree.files.keys() {
-        if let Some((folder, file)) =
-            path.strip_prefix(SCENARIOS).and_then(|path| path.split_once('/'))
-        {
+        if let Some((folder, file)) = path.strip_prefix(SCENARIOS).and_then(|path| path.split_once('/')) {
             folders.entry(folder).or_default().push(file);
         }
     }
@@ -129,11 +105,7 @@ fn scenarios(tree: &Tree) -> Vec<Finding> {
         for file in SCENARIO_FILES {
             if !files.contains(&file) {
                 let path = format!("{SCENARIOS}{folder}/{file}");
-                findings.push(Finding::new(
-                    &path,
-                    1,
-                    "missing: a scenario has `cluster.yaml` and `expect.txt`",
-                ));
+                findings.push(Finding::new(&path, 1, "missing: a scenario has `cluster.yaml` and `expect.txt`"));
             }
         }
         if !is_slug(folder) {
@@ -146,12 +118,8 @@ fn scenarios(tree: &Tree) -> Vec<Finding> {
 }
 
 fn is_slug(name: &str) -> bool {
-    name.split('-').all(|word| {
-        !word.is_empty()
-            && word
-                .chars()
-                .all(|character| character.is_ascii_lowercase() || character.is_ascii_digit())
-    })
+    name.split('-')
+        .all(|word| !word.is_empty() && word.chars().all(|character| character.is_ascii_lowercase() || character.is_ascii_digit()))
 }
 
 #[cfg(test)]
@@ -182,11 +150,7 @@ mod tests {
                 "targets": [{{"kind": ["lib"], "src_path": "/w/crates/{name}/src/lib.rs"}}]}}"#
             )
         };
-        let workspace = Workspace::fixture(&format!(
-            r#"{{"packages": [{}, {}]}}"#,
-            package("low"),
-            package("twin")
-        ));
+        let workspace = Workspace::fixture(&format!(r#"{{"packages": [{}, {}]}}"#, package("low"), package("twin")));
         assert_eq!(super::super::lines(&check(&tree, &workspace, &Config::fixture())), expect);
     }
 
@@ -222,15 +186,11 @@ mod tests {
     fn pure_crates_forbid_the_same() {
         check_files(
             &[("crates/twin/clippy.toml", "a = true\n")],
-            &[
-                "crates/twin/clippy.toml:1: differs from `crates/low/clippy.toml`: pure crates forbid the same calls",
-            ],
+            &["crates/twin/clippy.toml:1: differs from `crates/low/clippy.toml`: pure crates forbid the same calls"],
         );
         check_files(
             &[("crates/twin/clippy.toml", "")],
-            &[
-                "crates/twin/clippy.toml:1: a pure crate has a `clippy.toml` that forbids what is not pure",
-            ],
+            &["crates/twin/clippy.toml:1: a pure crate has a `clippy.toml` that forbids what is not pure"],
         );
     }
 
@@ -239,9 +199,7 @@ mod tests {
         check_files(&[(ARCHITECTURE, &"x\n".repeat(200))], &[]);
         check_files(
             &[(ARCHITECTURE, &"x\n".repeat(201))],
-            &[
-                "ARCHITECTURE.md:201: 201 lines, at most 200 are read: move detail to where it belongs",
-            ],
+            &["ARCHITECTURE.md:201: 201 lines, at most 200 are read: move detail to where it belongs"],
         );
     }
 

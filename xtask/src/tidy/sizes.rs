@@ -15,29 +15,18 @@ struct Measured<'a> {
 }
 
 pub(super) fn check(tree: &Tree, sizes: &Sizes) -> Vec<Finding> {
-    let all: Vec<Measured<'_>> =
-        tree.ending(".rs").flat_map(|(path, text)| measure(path, text)).collect();
+    let all: Vec<Measured<'_>> = tree.ending(".rs").flat_map(|(path, text)| measure(path, text)).collect();
     let mut findings = Vec::new();
     for measured in &all {
         let exception = sizes.exceptions.iter().find(|exception| covers(exception, measured));
-        if measured.lines
-            > exception.map_or(limit(sizes, measured.function), |exception| exception.lines)
-        {
+        if measured.lines > exception.map_or(limit(sizes, measured.function), |exception| exception.lines) {
             findings.push(too_long(sizes, measured, exception));
         }
     }
     for exception in &sizes.exceptions {
-        let longest = all
-            .iter()
-            .filter(|measured| covers(exception, measured))
-            .map(|measured| measured.lines)
-            .max();
+        let longest = all.iter().filter(|measured| covers(exception, measured)).map(|measured| measured.lines).max();
         if let Some(message) = stale(sizes, exception, longest) {
-            findings.push(Finding::new(
-                config::PATH,
-                tree.line_of(config::PATH, &exception.path),
-                message,
-            ));
+            findings.push(Finding::new(config::PATH, tree.line_of(config::PATH, &exception.path), message));
         }
     }
     findings
@@ -63,18 +52,13 @@ fn covers(exception: &Exception, measured: &Measured<'_>) -> bool {
 }
 
 fn too_long(sizes: &Sizes, measured: &Measured<'_>, exception: Option<&Exception>) -> Finding {
-    let what = measured
-        .function
-        .map_or_else(|| "this file".to_owned(), |name| format!("function `{name}`"));
+    let what = measured.function.map_or_else(|| "this file".to_owned(), |name| format!("function `{name}`"));
     let lines = measured.lines;
     let message = match exception {
         Some(exception) => {
             format!("{what} has {lines} lines and grew over its exception of {}", exception.lines)
         }
-        None => format!(
-            "{what} has {lines} lines, at most {} are allowed",
-            limit(sizes, measured.function)
-        ),
+        None => format!("{what} has {lines} lines, at most {} are allowed", limit(sizes, measured.function)),
     };
     Finding::new(measured.path, measured.line, message)
 }
@@ -90,10 +74,9 @@ fn stale(sizes: &Sizes, exception: &Exception, longest: Option<usize>) -> Option
         Some(lines) if lines <= limit(sizes, exception.function.as_deref()) => {
             Some(format!("the exception for {name} is no longer needed: remove it"))
         }
-        Some(lines) if lines < exception.lines => Some(format!(
-            "the exception for {name} allows {} lines but {lines} are there: lower it",
-            exception.lines
-        )),
+        Some(lines) if lines < exception.lines => {
+            Some(format!("the exception for {name} allows {} lines but {lines} are there: lower it", exception.lines))
+        }
         Some(_) => None,
     }
 }
@@ -133,9 +116,7 @@ fn body(tokens: &Tokens<'_>, mut at: usize) -> Option<usize> {
             "(" | "[" | "{" => at = tokens.closing(at),
             "<" => angles += 1,
             // Not the arrow of a return type.
-            ">" if !matches!(tokens.text(at.saturating_sub(1)), "-" | "=") => {
-                angles = angles.saturating_sub(1)
-            }
+            ">" if !matches!(tokens.text(at.saturating_sub(1)), "-" | "=") => angles = angles.saturating_sub(1),
             _ => {}
         }
         at += 1;
@@ -149,8 +130,7 @@ mod tests {
 
     fn check_functions(source: &str, expect: &[(&str, usize, usize)]) {
         let found = functions(&lex(source));
-        let found: Vec<_> =
-            found.iter().map(|function| (function.name, function.line, function.lines)).collect();
+        let found: Vec<_> = found.iter().map(|function| (function.name, function.line, function.lines)).collect();
         assert_eq!(found, expect, "{source}");
     }
 
@@ -162,10 +142,7 @@ mod tests {
 
     fn exception(function: Option<&str>, lines: usize) -> Exception {
         let function = function.map_or_else(String::new, |name| format!("function = \"{name}\"\n"));
-        toml::from_str(&format!(
-            "path = \"a.rs\"\nlines = {lines}\nreason = \"a table\"\n{function}"
-        ))
-        .unwrap()
+        toml::from_str(&format!("path = \"a.rs\"\nlines = {lines}\nreason = \"a table\"\n{function}")).unwrap()
     }
 
     #[test]
@@ -178,34 +155,20 @@ mod tests {
 
     #[test]
     fn functions_without_body_are_not_counted() {
-        check_functions(
-            "trait T {\n fn a(&self) -> [u8; 4];\n fn b(&self) {\n }\n}",
-            &[("b", 3, 2)],
-        );
+        check_functions("trait T {\n fn a(&self) -> [u8; 4];\n fn b(&self) {\n }\n}", &[("b", 3, 2)]);
         check_functions("type F = fn(u8) -> u8; fn a(f: fn() -> u8) {\n}", &[("a", 1, 2)]);
     }
 
     #[test]
     fn braces_in_signatures_are_not_bodies() {
-        check_functions(
-            "fn a<const N: usize>() -> X<{ N + 1 }>\nwhere\n Y<{ N }>: Z,\n{\n}",
-            &[("a", 1, 5)],
-        );
+        check_functions("fn a<const N: usize>() -> X<{ N + 1 }>\nwhere\n Y<{ N }>: Z,\n{\n}", &[("a", 1, 5)]);
         check_functions("fn a(f: impl Fn(u8) -> Vec<u8>) -> Vec<u8> {\n}", &[("a", 1, 2)]);
     }
 
     #[test]
     fn what_is_too_long_is_found() {
-        check_tree(
-            "\n\n\n\n\n\n\n",
-            vec![],
-            &["a.rs:1: this file has 7 lines, at most 6 are allowed"],
-        );
-        check_tree(
-            "\nfn a() {\n\n\n}\n",
-            vec![],
-            &["a.rs:2: function `a` has 4 lines, at most 3 are allowed"],
-        );
+        check_tree("\n\n\n\n\n\n\n", vec![], &["a.rs:1: this file has 7 lines, at most 6 are allowed"]);
+        check_tree("\nfn a() {\n\n\n}\n", vec![], &["a.rs:2: function `a` has 4 lines, at most 3 are allowed"]);
         check_tree("\n\n\nfn a() {\n\n}\n", vec![], &[]);
     }
 
@@ -213,33 +176,21 @@ mod tests {
     fn an_exception_allows_exactly_what_is_there() {
         check_tree("\n\n\n\n\n\n\n", vec![exception(None, 7)], &[]);
         check_tree("\nfn a() {\n\n\n}\n", vec![exception(Some("a"), 4)], &[]);
-        check_tree(
-            "\n\n\n\n\n\n\n\n",
-            vec![exception(None, 7)],
-            &["a.rs:1: this file has 8 lines and grew over its exception of 7"],
-        );
+        check_tree("\n\n\n\n\n\n\n\n", vec![exception(None, 7)], &["a.rs:1: this file has 8 lines and grew over its exception of 7"]);
     }
 
     #[test]
     fn an_exception_may_only_shrink() {
-        check_tree(
-            "\n",
-            vec![exception(None, 7)],
-            &["xtask/layers.toml:2: the exception for `a.rs` is no longer needed: remove it"],
-        );
+        check_tree("\n", vec![exception(None, 7)], &["xtask/layers.toml:2: the exception for `a.rs` is no longer needed: remove it"]);
         check_tree(
             "\n\n\n\n\n\n\n",
             vec![exception(None, 9)],
-            &[
-                "xtask/layers.toml:2: the exception for `a.rs` allows 9 lines but 7 are there: lower it",
-            ],
+            &["xtask/layers.toml:2: the exception for `a.rs` allows 9 lines but 7 are there: lower it"],
         );
         check_tree(
             "\n",
             vec![exception(Some("gone"), 9)],
-            &[
-                "xtask/layers.toml:2: the exception for `a.rs` `gone` is for nothing that exists: remove it",
-            ],
+            &["xtask/layers.toml:2: the exception for `a.rs` `gone` is for nothing that exists: remove it"],
         );
     }
 }

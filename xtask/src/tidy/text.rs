@@ -10,10 +10,7 @@ const MACROS: [&str; 3] = ["todo", "unimplemented", "dbg"];
 const ATTRIBUTES: [&str; 2] = ["ignore", "should_panic"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    let spaces = ENDINGS
-        .iter()
-        .flat_map(|ending| tree.ending(ending))
-        .flat_map(|(path, text)| spaces(path, text));
+    let spaces = ENDINGS.iter().flat_map(|ending| tree.ending(ending)).flat_map(|(path, text)| spaces(path, text));
     let words = tree.ending(".rs").flat_map(|(path, text)| words(path, &lex(text)));
     spaces.chain(words).collect()
 }
@@ -29,11 +26,7 @@ fn spaces(path: &str, text: &str) -> Vec<Finding> {
         }
     }
     if !text.is_empty() && !text.ends_with('\n') {
-        findings.push(Finding::new(
-            path,
-            text.lines().count(),
-            "no newline at the end of the file",
-        ));
+        findings.push(Finding::new(path, text.lines().count(), "no newline at the end of the file"));
     }
     findings
 }
@@ -48,8 +41,7 @@ fn words(path: &str, tokens: &Tokens<'_>) -> Vec<Finding> {
         if let Some(attribute) = tokens.attribute(at)
             && let Some(name) = forbidden(tokens, &attribute)
         {
-            let message =
-                format!("`#[{name}]`: a test runs and says what it expects, or it is not there");
+            let message = format!("`#[{name}]`: a test runs and says what it expects, or it is not there");
             findings.push(Finding::new(path, tokens.line(at), message));
         }
     }
@@ -92,11 +84,7 @@ mod tests {
 
     #[test]
     fn macros_for_the_moment_are_found() {
-        check_file(
-            "a.rs",
-            "fn a() {\n    todo!()\n}\n",
-            &["a.rs:2: `todo!` must not stay in sources"],
-        );
+        check_file("a.rs", "fn a() {\n    todo!()\n}\n", &["a.rs:2: `todo!` must not stay in sources"]);
         check_file("a.rs", "fn a() { dbg![1] }\n", &["a.rs:1: `dbg!` must not stay in sources"]);
         check_file("a.rs", "// todo!()\nfn a() { b(\"dbg!(1)\"); todo != 1; }\n", &[]);
     }
@@ -104,26 +92,10 @@ mod tests {
     #[test]
     fn tests_that_do_not_run_are_found() {
         let tail = "a test runs and says what it expects, or it is not there";
-        check_file(
-            "a.rs",
-            "#[test]\n#[ignore]\nfn a() {}\n",
-            &[&format!("a.rs:2: `#[ignore]`: {tail}")],
-        );
-        check_file(
-            "a.rs",
-            "#[ignore = \"slow\"]\nfn a() {}\n",
-            &[&format!("a.rs:1: `#[ignore]`: {tail}")],
-        );
-        check_file(
-            "a.rs",
-            "#[should_panic]\nfn a() {}\n",
-            &[&format!("a.rs:1: `#[should_panic]`: {tail}")],
-        );
-        check_file(
-            "a.rs",
-            "#[cfg_attr(unix, ignore)]\nfn a() {}\n",
-            &[&format!("a.rs:1: `#[ignore]`: {tail}")],
-        );
+        check_file("a.rs", "#[test]\n#[ignore]\nfn a() {}\n", &[&format!("a.rs:2: `#[ignore]`: {tail}")]);
+        check_file("a.rs", "#[ignore = \"slow\"]\nfn a() {}\n", &[&format!("a.rs:1: `#[ignore]`: {tail}")]);
+        check_file("a.rs", "#[should_panic]\nfn a() {}\n", &[&format!("a.rs:1: `#[should_panic]`: {tail}")]);
+        check_file("a.rs", "#[cfg_attr(unix, ignore)]\nfn a() {}\n", &[&format!("a.rs:1: `#[ignore]`: {tail}")]);
         check_file("a.rs", "#[arg(ignore)]\nfn ignore() {}\n", &[]);
     }
 }
