@@ -1,3 +1,53 @@
-//! ci, tidy, codegen, bench.
+//! The house-keeping of the workspace: `ci`, `tidy`, `codegen`, `bench`.
+//!
+//! Everything with logic that is not part of the product lives here, so that a laptop and CI run the same program. Nothing in the
+//! product depends on it.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool talks to the terminal")]
 
-fn main() {}
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+mod bench;
+mod ci;
+mod codegen;
+mod generate;
+mod tidy;
+mod workspace;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  ci                 what CI runs: fmt, tidy, clippy, tests, doc tests, codegen --check, deny
+  tidy               layers, purity, sizes, orphan files, text
+  codegen [--check]  write the generated files; with --check only compare
+  bench parse [--runs N] [--binary PATH]
+                     CPU time of reading a large folder, as a ratio to a plain read
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match dispatch(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(arguments: &[&str]) -> Result<()> {
+    match arguments {
+        [] | ["help" | "--help" | "-h"] => {
+            print!("{USAGE}");
+            Ok(())
+        }
+        ["ci"] => ci::run(),
+        ["tidy"] => tidy::run(),
+        ["codegen"] => codegen::run(codegen::Mode::Write),
+        ["codegen", "--check"] => codegen::run(codegen::Mode::Check),
+        ["bench", "parse", options @ ..] => bench::parse(options),
+        other => bail!("`{}` is no command\n\n{USAGE}", other.join(" ")),
+    }
+}

@@ -1,0 +1,249 @@
+//! Measurements, as ratios to a baseline that is measured in the same run: other machines and busy neighbours cancel out.
+//!
+//! CPU time of the child (user and system) is what is compared, by bash's `time`: elapsed time says more about the neighbours.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::generate::{Amount, manifests, write};
+use crate::workspace::{command, root};
+
+const AMOUNT: Amount = Amount { namespaces: 200, workloads: 5_000, policies: 2_000, cluster_policies: 20 };
+const RUNS: usize = 9;
+const MOST_RUNS: usize = 99;
+
+/// What to measure, and how often.
+#[derive(Debug, PartialEq, Eq)]
+struct Options {
+    runs: usize,
+    /// Another binary than the one of this workspace, to compare versions.
+    binary: Option<PathBuf>,
+}
+
+pub(crate) fn parse(options: &[&str]) -> Result<()> {
+    let options = Options::read(options)?;
+    let root = root()?;
+    let binary = match options.binary {
+        Some(binary) => binary,
+        None => build(&root)?,
+    };
+    let folder = Folder::new()?;
+    let files = manifests(AMOUNT);
+    write(&folder.0, &files)?;
+    let bytes: usize = files.iter().map(|(_, text)| text.len()).sum();
+    let lines: usize = files.iter().map(|(_, text)| text.lines().count()).sum();
+    println!(
+        "{} Deployments, {} NetworkPolicies, {} ClusterNetworkPolicies: {} files, {lines} lines, {bytes} bytes",
+        AMOUNT.workloads,
+        AMOUNT.policies,
+        AMOUNT.cluster_policies,
+        files.len()
+    );
+
+    let explain = explain(&binary, &folder.0);
+    let baseline = baseline(&folder.0);
+    let mut own = Vec::new();
+    let mut plain = Vec::new();
+    // In turns, so that whatever slows the machine down slows both.
+    for _ in 0..options.runs {
+        plain.push(cpu_time(&baseline, &[0])?);
+        own.push(cpu_time(&explain, &[0, 1])?);
+    }
+    let rows = [("words of the same files (wc)", Spread::of(&plain)?), ("palisade explain", Spread::of(&own)?)];
+    print!("{}", table(&rows, options.runs));
+    match peak_memory(&explain) {
+        Some(kibibytes) => println!("memory at its peak: {:.1} MiB", kibibytes / 1024.0),
+        None => println!("memory at its peak: not known on this system"),
+    }
+    Ok(())
+}
+
+impl Options {
+    fn read(arguments: &[&str]) -> Result<Options> {
+        let mut options = Options { runs: RUNS, binary: None };
+        let mut rest = arguments;
+        while let [name, value, tail @ ..] = rest {
+            match *name {
+                "--runs" => {
+                    options.runs = value.parse().with_context(|| format!("`--runs {value}`: not a number"))?;
+                    if !(1..=MOST_RUNS).contains(&options.runs) {
+                        bail!("`--runs {value}`: from 1 to {MOST_RUNS}");
+                    }
+                }
+                "--binary" => options.binary = Some(std::path::absolute(value)?),
+                other => bail!("`{other}` is no option of `bench parse`"),
+            }
+            rest = tail;
+        }
+        match rest {
+            [] => Ok(options),
+            rest => bail!("`{}` is no option of `bench parse`, or has no value", rest.join(" ")),
+        }
+    }
+}
+
+fn build(root: &Path) -> Result<PathBuf> {
+    let status = command(root, "cargo", &["build", "--release", "--package", "palisade"]).status()?;
+    if !status.success() {
+        bail!("cannot build the binary");
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |target| root.join(target));
+    Ok(target.join("release/palisade"))
+}
+
+/// A temporary folder that goes away with its value.
+#[derive(Debug)]
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Folder> {
+        let path = std::env::temp_dir().join(format!("palisade-bench-{}", std::process::id()));
+        std::fs::create_dir(&path).with_context(|| format!("cannot make `{}`", path.display()))?;
+        Ok(Folder(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            eprintln!("cannot remove `{}`: {error}", self.0.display());
+        }
+    }
+}
+
+fn explain(binary: &Path, folder: &Path) -> Vec<String> {
+    let (binary, folder) = (binary.display().to_string(), folder.display().to_string());
+    ["explain", "-f", &folder, "--from", "ns-1/deploy/w-0", "--to", "ns-2/deploy/w-3", "--port", "8080"].iter().fold(
+        vec![binary],
+        |mut words, word| {
+            words.push((*word).to_owned());
+            words
+        },
+    )
+}
+
+/// Reads every byte and splits it into lines and words.
+fn baseline(folder: &Path) -> Vec<String> {
+    let script = format!("exec wc '{}'/*", folder.display());
+    vec!["bash".to_owned(), "-c".to_owned(), script]
+}
+
+/// Seconds of user and system time that a command took. Bash measures it: asking the kernel from here would need `unsafe`.
+fn cpu_time(words: &[String], codes: &[i32]) -> Result<f64> {
+    // The complaints of the command go to descriptor 3, so that descriptor 2 has the timing alone.
+    let script = r#"TIMEFORMAT='%3U %3S'; exec 3>&1 >/dev/null; time "$@" 2>&3"#;
+    let output = Command::new("bash").args(["-c", script, "bash"]).args(words).stdin(Stdio::null()).output();
+    let output = output.context("cannot run bash")?;
+    if !output.status.code().is_some_and(|code| codes.contains(&code)) {
+        let complaint = String::from_utf8_lossy(&output.stdout);
+        bail!("`{}` ended with {}:\n{}", words.join(" "), output.status, complaint.trim_end());
+    }
+    seconds(&String::from_utf8_lossy(&output.stderr))
+}
+
+fn seconds(timing: &str) -> Result<f64> {
+    let parts: Vec<f64> = timing
+        .split_whitespace()
+        // The decimal point is the locale's.
+        .map(|part| part.replace(',', ".").parse::<f64>())
+        .collect::<Result<_, _>>()
+        .with_context(|| format!("cannot read the timing `{}`", timing.trim()))?;
+    match parts.as_slice() {
+        [user, system] => Ok(user + system),
+        _ => bail!("cannot read the timing `{}`", timing.trim()),
+    }
+}
+
+/// The largest resident size in KiB, by asking `/proc` until the process ends. The mark only rises, so the last answer is at most
+/// a moment old.
+fn peak_memory(words: &[String]) -> Option<f64> {
+    let (program, arguments) = words.split_first()?;
+    let mut child = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = None;
+    while let Ok(None) = child.try_wait() {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let mark =
+            text.lines().find_map(|line| line.strip_prefix("VmHWM:")).and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
+        peak = mark.or(peak);
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    peak
+}
+
+/// Of several measurements.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Spread {
+    median: f64,
+    least: f64,
+    most: f64,
+}
+
+impl Spread {
+    fn of(values: &[f64]) -> Result<Spread> {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let at = |index: usize| sorted.get(index).copied().context("nothing was measured");
+        let median = (at(sorted.len().saturating_sub(1) / 2)? + at(sorted.len() / 2)?) / 2.0;
+        Ok(Spread { median, least: at(0)?, most: at(sorted.len() - 1)? })
+    }
+}
+
+/// The first row is what the others are compared with.
+fn table(rows: &[(&str, Spread)], runs: usize) -> String {
+    let baseline = rows.first().map_or(f64::NAN, |(_, spread)| spread.median);
+    let mut text = format!("\n{:<30} {:>10} {:>19} {:>8}\n", format!("CPU time of {runs} runs"), "median", "least .. most", "ratio");
+    for (name, spread) in rows {
+        let between = format!("{:.1} .. {:.1}", spread.least * 1e3, spread.most * 1e3);
+        let written = writeln!(text, "{name:<30} {:>7.1} ms {between:>16} ms {:>8.1}", spread.median * 1e3, spread.median / baseline);
+        debug_assert!(written.is_ok());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle_one_or_between_two() {
+        assert_eq!(Spread::of(&[3.0, 1.0, 2.0]).unwrap(), Spread { median: 2.0, least: 1.0, most: 3.0 });
+        assert_eq!(Spread::of(&[4.0, 1.0]).unwrap(), Spread { median: 2.5, least: 1.0, most: 4.0 });
+        assert!(Spread::of(&[]).is_err());
+    }
+
+    #[test]
+    fn timings_are_read_in_any_locale() {
+        assert_eq!(seconds("0.250 0.500\n").unwrap(), 0.75);
+        assert_eq!(seconds("0,250 0,500\n").unwrap(), 0.75);
+        assert!(seconds("bash: no such file").is_err() && seconds("1.0").is_err());
+    }
+
+    #[test]
+    fn options_are_bounded_and_known() {
+        assert_eq!(Options::read(&[]).unwrap().runs, 9);
+        assert_eq!(Options::read(&["--runs", "3"]).unwrap().runs, 3);
+        for wrong in [&["--runs", "0"][..], &["--runs", "1000"], &["--runs"], &["--fast", "1"]] {
+            assert!(Options::read(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_command_is_measured_and_a_failing_one_refused() {
+        let words = |script: &str| ["bash", "-c", script].map(str::to_owned);
+        assert!(cpu_time(&words("echo noise >&2"), &[0]).unwrap() < 1.0);
+        assert!(cpu_time(&words("exit 1"), &[0, 1]).is_ok());
+        let error = cpu_time(&words("echo broken >&2; exit 2"), &[0, 1]).unwrap_err();
+        assert!(error.to_string().ends_with("broken"), "{error}");
+    }
+
+    #[test]
+    fn the_table_compares_with_its_first_row() {
+        let spread = |median| Spread { median, least: median, most: median };
+        let text = table(&[("plain", spread(0.01)), ("own", spread(0.025))], 3);
+        assert!(text.contains("plain") && text.lines().last().unwrap().ends_with(" 2.5"), "{text}");
+    }
+}

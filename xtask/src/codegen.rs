@@ -1,0 +1,93 @@
+//! Files that the binary writes about itself. They are committed, so that a change of them is seen in review, and CI checks that
+//! they are what the binary says.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use crate::workspace::{output, root};
+
+/// A committed file, and the arguments that make the binary print it.
+const GENERATED: [(&str, &[&str]); 4] = [
+    ("docs/schema/explanation.v1.json", &["schema", "explanation"]),
+    ("docs/schema/test-report.v1.json", &["schema", "test-report"]),
+    ("docs/names.md", &["schema", "names"]),
+    ("docs/cli.md", &["schema", "cli"]),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Write,
+    /// Compare and change nothing.
+    Check,
+}
+
+pub(crate) fn run(mode: Mode) -> Result<()> {
+    let root = root()?;
+    let mut stale = Vec::new();
+    for (path, arguments) in GENERATED {
+        let fresh = generate(&root, arguments)?;
+        let committed = std::fs::read_to_string(root.join(path)).ok();
+        let Some(difference) = difference(committed.as_deref(), &fresh) else { continue };
+        match mode {
+            Mode::Write => {
+                write(&root.join(path), &fresh)?;
+                println!("{path}: written ({difference})");
+            }
+            Mode::Check => stale.push(format!("{path}: {difference}")),
+        }
+    }
+    if !stale.is_empty() {
+        bail!("generated files are not what the binary says; refresh with `cargo xtask codegen`\n{}", stale.join("\n"));
+    }
+    Ok(())
+}
+
+fn generate(root: &Path, arguments: &[&str]) -> Result<String> {
+    let mut command = vec!["run", "--quiet", "--package", "palisade", "--"];
+    command.extend(arguments);
+    let text = output(root, "cargo", &command)?;
+    if text.trim().is_empty() {
+        bail!("`palisade {}` printed nothing", arguments.join(" "));
+    }
+    Ok(format!("{}\n", text.trim_end()))
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
+    }
+    std::fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))
+}
+
+/// How the committed text differs, in a few words; none if it does not.
+fn difference(committed: Option<&str>, fresh: &str) -> Option<String> {
+    let Some(committed) = committed else { return Some("is missing".to_owned()) };
+    if committed == fresh {
+        return None;
+    }
+    let same = committed.lines().zip(fresh.lines()).take_while(|(old, new)| old == new).count();
+    Some(format!("differs from line {} on", same + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_fresh_missing_or_different() {
+        assert_eq!(difference(Some("a\nb\n"), "a\nb\n"), None);
+        assert_eq!(difference(None, "a\n").as_deref(), Some("is missing"));
+        assert_eq!(difference(Some("a\nb\n"), "a\nc\n").as_deref(), Some("differs from line 2 on"));
+        assert_eq!(difference(Some("a\n"), "a\nb\n").as_deref(), Some("differs from line 2 on"));
+        assert_eq!(difference(Some("a"), "a\n").as_deref(), Some("differs from line 2 on"));
+    }
+
+    #[test]
+    fn writing_makes_the_folders_on_the_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("docs/schema/x.json");
+        write(&path, "{}\n").unwrap();
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "{}\n");
+    }
+}
