@@ -77,14 +77,8 @@ impl Reader {
     fn folder(&mut self, folder: &Path) {
         let walked = walk::walk(folder);
         if walked.files.is_empty() && walked.diagnostics.is_empty() {
-            let message =
-                "no manifest in this folder: looked for names ending in .yaml, .yml or .json";
-            self.gathered.diagnostics.push(about(
-                folder,
-                Severity::Warning,
-                "empty-folder",
-                message,
-            ));
+            let message = "no manifest in this folder: looked for names ending in .yaml, .yml or .json";
+            self.gathered.diagnostics.push(about(folder, Severity::Warning, "empty-folder", message));
         }
         self.gathered.diagnostics.extend(walked.diagnostics);
         for file in walked.files {
@@ -150,12 +144,7 @@ fn name(path: &Path) -> String {
 }
 
 /// A diagnostic about a whole file or folder.
-fn about(
-    path: &Path,
-    severity: Severity,
-    code: &'static str,
-    message: impl Into<Box<str>>,
-) -> Diagnostic {
+fn about(path: &Path, severity: Severity, code: &'static str, message: impl Into<Box<str>>) -> Diagnostic {
     Diagnostic {
         severity,
         code,
@@ -213,10 +202,7 @@ mod tests {
     #[test]
     fn a_dash_is_standard_input_and_is_read_once() {
         let inputs = [Input::from_arg("-"), Input::from_arg("-")];
-        assert_eq!(
-            read_stdin(&inputs, b"kind: Pod\n"),
-            [("-".to_owned(), "kind: Pod\n".to_owned())]
-        );
+        assert_eq!(read_stdin(&inputs, b"kind: Pod\n"), [("-".to_owned(), "kind: Pod\n".to_owned())]);
     }
 
     #[test]
@@ -225,10 +211,8 @@ mod tests {
         let shown: Vec<String> = gathered.diagnostics.iter().map(ToString::to_string).collect();
         assert_eq!(
             shown,
-            [
-                "-:1:1: error[not-text]: byte 0 is NUL: the file looks binary; nothing was read from this file; \
-              save it as UTF-8, or take it out of the input"
-            ]
+            ["-:1:1: error[not-text]: byte 0 is NUL: the file looks binary; nothing was read from this file; \
+              save it as UTF-8, or take it out of the input"]
         );
     }
 }

@@ -57,13 +57,11 @@ async fn gather(options: &LiveOptions) -> Result<Gathered, LiveError> {
     }
     let access = config::find(options).await?;
     let used = access.used;
-    let client =
-        Client::try_from(access.config).map_err(|failure| error::build(&used, &failure))?;
+    let client = Client::try_from(access.config).map_err(|failure| error::build(&used, &failure))?;
     let mut gathered = Gathered::default();
     for resource in &RESOURCES {
         let path = resource.path(namespace);
-        let listing =
-            page::list(&client, &path).await.map_err(|failure| failure.at(&used, resource))?;
+        let listing = page::list(&client, &path).await.map_err(|failure| failure.at(&used, resource))?;
         let why = match listing {
             Listing::Items(items) => {
                 if let (Some(name), true) = (namespace, resource.is_namespaces()) {
@@ -77,8 +75,7 @@ async fn gather(options: &LiveOptions) -> Result<Gathered, LiveError> {
         };
         gathered.unavailable.push(Unavailable { resource: resource.full_name(), why });
     }
-    let nothing_served = gathered.unavailable.len() == RESOURCES.len()
-        && gathered.unavailable.iter().all(|it| it.why == Why::NotInstalled);
+    let nothing_served = gathered.unavailable.len() == RESOURCES.len() && gathered.unavailable.iter().all(|it| it.why == Why::NotInstalled);
     if nothing_served { Err(LiveError::NotKubernetes { used }) } else { Ok(gathered) }
 }
 
@@ -116,9 +113,5 @@ fn absent_namespace(namespace: &str, namespaces: &[Value]) -> Option<Diagnostic>
 /// A DNS label. Anything else would end up as another path on the API server.
 fn is_namespace_name(name: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    !name.is_empty()
-        && name.len() <= 63
-        && name.bytes().all(inner)
-        && !name.starts_with('-')
-        && !name.ends_with('-')
+    !name.is_empty() && name.len() <= 63 && name.bytes().all(inner) && !name.starts_with('-') && !name.ends_with('-')
 }

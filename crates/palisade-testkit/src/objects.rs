@@ -19,8 +19,7 @@ impl Objects {
     pub fn parse(yaml: &str) -> Result<Objects, String> {
         // `010` is eight to kubectl, whose reader of YAML is one of version 1.1.
         let options = serde_saphyr::options! { legacy_octal_numbers: true };
-        let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(yaml, options)
-            .map_err(|error| error.to_string())?;
+        let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(yaml, options).map_err(|error| error.to_string())?;
         let mut objects = Objects::default();
         for document in documents.into_iter().filter(|document| !document.is_null()) {
             for object in flatten(document)? {
@@ -64,11 +63,7 @@ impl Objects {
     }
 
     /// Sets labels, or removes those without a value, in the object's own metadata.
-    pub fn relabel(
-        &mut self,
-        key: &ObjectKey,
-        labels: &[(String, Option<String>)],
-    ) -> Result<(), String> {
+    pub fn relabel(&mut self, key: &ObjectKey, labels: &[(String, Option<String>)]) -> Result<(), String> {
         let object = self.get_mut(key)?;
         let current = member(member(object, "metadata")?, "labels")?;
         let current = as_map(current, "labels")?;
@@ -88,8 +83,7 @@ impl Objects {
             json_patch::merge(object, patch);
             return Ok(());
         }
-        let operations: json_patch::Patch =
-            serde_json::from_value(patch.clone()).map_err(|error| format!("`{patch}`: {error}"))?;
+        let operations: json_patch::Patch = serde_json::from_value(patch.clone()).map_err(|error| format!("`{patch}`: {error}"))?;
         json_patch::patch(object, &operations).map_err(|error| format!("`{patch}`: {error}"))
     }
 
@@ -114,9 +108,8 @@ impl Objects {
     }
 
     fn find(&self, key: &ObjectKey) -> Result<usize, String> {
-        let mut found = self.0.iter().enumerate().filter(|(_, object)| {
-            Identity::of(object).is_some_and(|identity| identity.answers_to(key))
-        });
+        let mut found =
+            self.0.iter().enumerate().filter(|(_, object)| Identity::of(object).is_some_and(|identity| identity.answers_to(key)));
         match (found.next(), found.next()) {
             (Some((index, _)), None) => Ok(index),
             (None, _) => Err(format!("`{}`: no such object", shown(key))),
@@ -146,9 +139,7 @@ impl<'a> Identity<'a> {
     }
 
     fn answers_to(&self, key: &ObjectKey) -> bool {
-        self.kind.to_lowercase() == key.kind
-            && self.namespace == namespace_or_default(key.namespace.as_deref())
-            && self.name == key.name
+        self.kind.to_lowercase() == key.kind && self.namespace == namespace_or_default(key.namespace.as_deref()) && self.name == key.name
     }
 }
 
@@ -247,8 +238,7 @@ items:
     #[test]
     fn an_applied_object_replaces_the_whole_old_one() {
         let mut objects = Objects::parse(PODS).unwrap();
-        let changed =
-            "{apiVersion: v1, kind: Pod, metadata: {name: b, namespace: default}, spec: {}}";
+        let changed = "{apiVersion: v1, kind: Pod, metadata: {name: b, namespace: default}, spec: {}}";
         objects.apply(Objects::parse(changed).unwrap());
         assert_eq!(objects.0.len(), 3);
         assert_eq!(objects.0[1]["spec"], json!({}));

@@ -100,10 +100,8 @@ impl Scenario {
             return Err(format!("{}: no cluster.yaml", dir.display()));
         }
         let path = dir.join("expect.txt");
-        let text =
-            fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let lines =
-            parse_lines(&text, dir).map_err(|error| format!("{}:{error}", path.display()))?;
+        let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let lines = parse_lines(&text, dir).map_err(|error| format!("{}:{error}", path.display()))?;
         Ok(Scenario { name: name.to_owned(), dir: dir.to_owned(), lines })
     }
 
@@ -197,11 +195,7 @@ fn parse_step(words: &[&str], dir: &Path) -> Result<Step, String> {
     match words {
         ["apply", file] => {
             let path = dir.join(file);
-            if path.is_file() {
-                Ok(Step::Apply(path))
-            } else {
-                Err(format!("`{file}`: no such file in the folder"))
-            }
+            if path.is_file() { Ok(Step::Apply(path)) } else { Err(format!("`{file}`: no such file in the folder")) }
         }
         ["delete", key] => Ok(Step::Delete(parse_key(key)?)),
         ["relabel", key, labels @ ..] if !labels.is_empty() => {
@@ -226,9 +220,7 @@ fn parse_label(text: &str) -> Result<(String, Option<String>), String> {
 
 fn parse_patch(rest: &str) -> Result<Step, String> {
     let rest = rest.trim_start();
-    let (key, json) = rest
-        .split_once(char::is_whitespace)
-        .ok_or_else(|| format!("`step patch {rest}`: the patch is missing"))?;
+    let (key, json) = rest.split_once(char::is_whitespace).ok_or_else(|| format!("`step patch {rest}`: the patch is missing"))?;
     let mut values = serde_json::Deserializer::from_str(json).into_iter::<Value>();
     let patch = match values.next() {
         Some(Ok(patch)) => patch,
@@ -240,11 +232,7 @@ fn parse_patch(rest: &str) -> Result<Step, String> {
     }
     let left = json.get(values.byte_offset()..).unwrap_or("");
     let words = without_comment(left).trim();
-    if words.is_empty() {
-        Ok(Step::Patch(parse_key(key)?, patch))
-    } else {
-        Err(format!("`{words}`: left over after the patch"))
-    }
+    if words.is_empty() { Ok(Step::Patch(parse_key(key)?, patch)) } else { Err(format!("`{words}`: left over after the patch")) }
 }
 
 fn parse_key(text: &str) -> Result<ObjectKey, String> {
@@ -257,11 +245,7 @@ fn parse_key(text: &str) -> Result<ObjectKey, String> {
     if kind.is_empty() || name.is_empty() || namespace == Some("") {
         return Err(format!("`{text}`: not KIND/[NAMESPACE/]NAME"));
     }
-    Ok(ObjectKey {
-        kind: kind.to_lowercase(),
-        namespace: namespace.map(str::to_owned),
-        name: name.to_owned(),
-    })
+    Ok(ObjectKey { kind: kind.to_lowercase(), namespace: namespace.map(str::to_owned), name: name.to_owned() })
 }
 
 fn parse_party(text: &str) -> Result<Party, String> {
@@ -274,12 +258,8 @@ fn parse_party(text: &str) -> Result<Party, String> {
     }
     match parts.as_slice() {
         ["node", name] => Ok(Party::Node((*name).to_owned())),
-        ["svc", namespace, name] => {
-            Ok(Party::Service { namespace: (*namespace).to_owned(), name: (*name).to_owned() })
-        }
-        [namespace, name] => {
-            Ok(Party::Pod { namespace: (*namespace).to_owned(), name: (*name).to_owned() })
-        }
+        ["svc", namespace, name] => Ok(Party::Service { namespace: (*namespace).to_owned(), name: (*name).to_owned() }),
+        [namespace, name] => Ok(Party::Pod { namespace: (*namespace).to_owned(), name: (*name).to_owned() }),
         [] | [_, ..] => Err(format!("`{text}`: not a pod, a node, a Service or an address")),
     }
 }
@@ -297,9 +277,7 @@ fn parse_protocol(text: &str) -> Result<(RawProtocol, Option<u16>), String> {
         "udp" => RawProtocol::Udp,
         "sctp" => RawProtocol::Sctp,
         "icmp" => RawProtocol::Icmp,
-        number => RawProtocol::Other(
-            number.parse().map_err(|_| format!("`{number}`: not a protocol or its number"))?,
-        ),
+        number => RawProtocol::Other(number.parse().map_err(|_| format!("`{number}`: not a protocol or its number"))?),
     };
     let has_ports = match protocol {
         RawProtocol::Tcp | RawProtocol::Udp | RawProtocol::Sctp => true,
@@ -371,11 +349,7 @@ mod tests {
     fn relabel_sets_and_removes_labels() {
         let line = parse("step relabel namespace/x team=a empty= gone-").unwrap();
         let key = ObjectKey { kind: "namespace".into(), namespace: None, name: "x".into() };
-        let labels = vec![
-            ("team".to_owned(), Some("a".to_owned())),
-            ("empty".to_owned(), Some(String::new())),
-            ("gone".to_owned(), None),
-        ];
+        let labels = vec![("team".to_owned(), Some("a".to_owned())), ("empty".to_owned(), Some(String::new())), ("gone".to_owned(), None)];
         assert_eq!(line, Some(Line::Step(Step::Relabel(key, labels))));
     }
 
@@ -439,8 +413,7 @@ mod tests {
         let without_sense = all(&root).unwrap_err();
         fs::remove_dir_all(&root).unwrap();
 
-        let found: Vec<_> =
-            scenarios.iter().map(|it| (it.name.as_str(), it.lines.len(), it.lines[0].0)).collect();
+        let found: Vec<_> = scenarios.iter().map(|it| (it.name.as_str(), it.lines.len(), it.lines[0].0)).collect();
         assert_eq!(found, [("a", 1, 2), ("b", 1, 2)]);
         assert!(without_cluster.ends_with("c: no cluster.yaml"), "{without_cluster}");
         assert!(without_sense.contains("c/expect.txt:2: `nonsense`"), "{without_sense}");

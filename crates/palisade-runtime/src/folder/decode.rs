@@ -41,16 +41,13 @@ fn from_utf8(bytes: &[u8], mark: usize) -> Result<String, NotText> {
     let (valid, bad) = match std::str::from_utf8(bytes) {
         Ok(text) => (text, None),
         Err(error) => {
-            let valid =
-                bytes.split_at_checked(error.valid_up_to()).map_or(&[][..], |(valid, _)| valid);
+            let valid = bytes.split_at_checked(error.valid_up_to()).map_or(&[][..], |(valid, _)| valid);
             // Valid up to there, so nothing is replaced.
             (std::str::from_utf8(valid).unwrap_or(""), Some("is not UTF-8"))
         }
     };
     match (valid.split_once('\0'), bad) {
-        (Some((before, _)), _) => {
-            Err(NotText::after(before, mark + before.len(), "is NUL: the file looks binary"))
-        }
+        (Some((before, _)), _) => Err(NotText::after(before, mark + before.len(), "is NUL: the file looks binary")),
         (None, Some(what)) => Err(NotText::after(valid, mark + valid.len(), what)),
         (None, None) => Ok(valid.to_owned()),
     }
@@ -72,9 +69,7 @@ fn from_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Result<String, NotText>
     }
     match rest {
         [] => Ok(text),
-        [..] => {
-            Err(NotText::after(&text, offset, "is half of a UTF-16 unit: the file is cut short"))
-        }
+        [..] => Err(NotText::after(&text, offset, "is half of a UTF-16 unit: the file is cut short")),
     }
 }
 
@@ -92,8 +87,7 @@ impl NotText {
             location: Some(Location { file: file.into(), line: self.line, column: self.column }),
             object: "".into(),
             path: "".into(),
-            message: format!("byte {} {}; nothing was read from this file", self.offset, self.what)
-                .into(),
+            message: format!("byte {} {}; nothing was read from this file", self.offset, self.what).into(),
             help: Some("save it as UTF-8, or take it out of the input".into()),
         }
     }

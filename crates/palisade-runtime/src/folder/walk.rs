@@ -41,8 +41,7 @@ impl Walk {
     fn enter(&mut self, folder: &Path) {
         let canonical = identity(folder);
         if let Some((_, name)) = self.above.iter().find(|(above, _)| *above == canonical) {
-            let message =
-                format!("leads back to `{}`, which holds it; not followed", name.display());
+            let message = format!("leads back to `{}`, which holds it; not followed", name.display());
             self.report(folder, Severity::Warning, "symlink-loop", message);
             return;
         }
@@ -84,36 +83,25 @@ impl Walk {
             Ok(_) if !is_manifest(path) => {}
             Ok(metadata) if metadata.is_file() => self.walked.files.push(path.to_path_buf()),
             Ok(_) => {
-                let message =
-                    "is a pipe, socket or device; skipped, since only files are read from a folder";
+                let message = "is a pipe, socket or device; skipped, since only files are read from a folder";
                 self.report(path, Severity::Warning, "special-file", message);
             }
             Err(error) if is_manifest(path) => {
                 self.report(path, Severity::Error, "unreadable-file", explain(path, &error));
             }
             // It may have been meant as a folder of manifests, or have nothing to do with manifests.
-            Err(error) => {
-                self.report(path, Severity::Warning, "broken-symlink", explain(path, &error))
-            }
+            Err(error) => self.report(path, Severity::Warning, "broken-symlink", explain(path, &error)),
         }
     }
 
-    fn report(
-        &mut self,
-        path: &Path,
-        severity: Severity,
-        code: &'static str,
-        message: impl Into<Box<str>>,
-    ) {
+    fn report(&mut self, path: &Path, severity: Severity, code: &'static str, message: impl Into<Box<str>>) {
         self.walked.diagnostics.push(about(path, severity, code, message));
     }
 }
 
 fn is_manifest(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.as_encoded_bytes());
-    name.is_some_and(|name| {
-        [".yaml", ".yml", ".json"].iter().any(|end| name.ends_with(end.as_bytes()))
-    })
+    name.is_some_and(|name| [".yaml", ".yml", ".json"].iter().any(|end| name.ends_with(end.as_bytes())))
 }
 
 fn bytes(path: &Path) -> &[u8] {

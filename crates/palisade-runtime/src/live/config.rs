@@ -50,13 +50,8 @@ pub(super) async fn find(options: &LiveOptions) -> Result<Access, LiveError> {
 /// The files that apply when none is named.
 fn default_files() -> Vec<PathBuf> {
     let listed = env::var_os("KUBECONFIG").unwrap_or_default();
-    let files: Vec<PathBuf> =
-        env::split_paths(&listed).filter(|file| !file.as_os_str().is_empty()).collect();
-    if files.is_empty() {
-        env::home_dir().map(|home| home.join(".kube").join("config")).into_iter().collect()
-    } else {
-        files
-    }
+    let files: Vec<PathBuf> = env::split_paths(&listed).filter(|file| !file.as_os_str().is_empty()).collect();
+    if files.is_empty() { env::home_dir().map(|home| home.join(".kube").join("config")).into_iter().collect() } else { files }
 }
 
 /// Reads the files; what an earlier one says is never changed by a later one.
@@ -68,11 +63,7 @@ fn merge(files: &[PathBuf]) -> Result<Kubeconfig, LiveError> {
     })
 }
 
-async fn from_kubeconfig(
-    kubeconfig: Kubeconfig,
-    files: String,
-    wanted: Option<&str>,
-) -> Result<Access, LiveError> {
+async fn from_kubeconfig(kubeconfig: Kubeconfig, files: String, wanted: Option<&str>) -> Result<Access, LiveError> {
     let context = choose_context(&kubeconfig, &files, wanted)?;
     let settled = settle(kubeconfig, &context).await;
     let origin = Origin::Kubeconfig { files, context };
@@ -100,11 +91,7 @@ async fn settle(kubeconfig: Kubeconfig, context: &str) -> Result<(Config, String
     Ok((config, server))
 }
 
-fn choose_context(
-    kubeconfig: &Kubeconfig,
-    files: &str,
-    wanted: Option<&str>,
-) -> Result<String, LiveError> {
+fn choose_context(kubeconfig: &Kubeconfig, files: &str, wanted: Option<&str>) -> Result<String, LiveError> {
     let mut names: Vec<&str> = kubeconfig.contexts.iter().map(|it| it.name.as_str()).collect();
     names.sort_unstable();
     let known: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
@@ -114,11 +101,7 @@ fn choose_context(
     let Some(context) = wanted.or(current).map(str::to_owned) else {
         return Err(LiveError::NoContext { files, known });
     };
-    if names.contains(&context.as_str()) {
-        Ok(context)
-    } else {
-        Err(LiveError::UnknownContext { context, files, known })
-    }
+    if names.contains(&context.as_str()) { Ok(context) } else { Err(LiveError::UnknownContext { context, files, known }) }
 }
 
 fn cluster_of<'a>(kubeconfig: &'a Kubeconfig, context: &str) -> Option<&'a Cluster> {
@@ -201,10 +184,7 @@ mod tests {
     #[test]
     fn an_address_is_shown_without_its_password() {
         let shown = |url: &str| address(&url.parse().unwrap());
-        assert_eq!(
-            shown("https://me:hunter2@[::1]:6443/k8s"),
-            Some("https://[::1]:6443".to_owned())
-        );
+        assert_eq!(shown("https://me:hunter2@[::1]:6443/k8s"), Some("https://[::1]:6443".to_owned()));
         assert_eq!(shown("https://example.com"), Some("https://example.com".to_owned()));
         assert_eq!(shown("example.com:6443"), None);
     }

@@ -143,10 +143,7 @@ pub(super) fn build(used: &Used, failure: &kube::Error) -> LiveError {
         tls(error).to_owned()
     } else if let kube::Error::InferKubeconfig(error) = failure {
         settings(error)
-    } else if matches!(
-        failure,
-        kube::Error::ProxyProtocolUnsupported { .. } | kube::Error::ProxyProtocolDisabled { .. }
-    ) {
+    } else if matches!(failure, kube::Error::ProxyProtocolUnsupported { .. } | kube::Error::ProxyProtocolDisabled { .. }) {
         "the proxy cannot be used: its URL must begin with http:// or https://".to_owned()
     } else {
         "the settings of this cluster or user cannot be used".to_owned()
@@ -160,9 +157,7 @@ pub(super) fn unreachable(used: &Used, failure: &kube::Error) -> LiveError {
         return LiveError::Unusable { used: used.clone(), why: credentials(used, error) };
     }
     let chain = || std::iter::successors(Some(failure as &dyn Error), |error| (*error).source());
-    let timed_out = chain()
-        .filter_map(|error| error.downcast_ref::<io::Error>())
-        .any(|error| error.kind() == io::ErrorKind::TimedOut);
+    let timed_out = chain().filter_map(|error| error.downcast_ref::<io::Error>()).any(|error| error.kind() == io::ErrorKind::TimedOut);
     if timed_out {
         return LiveError::TimedOut { used: used.clone() };
     }
@@ -192,9 +187,7 @@ pub(super) fn settings(error: &KubeconfigError) -> String {
     match error {
         KubeconfigError::CurrentContextNotSet => "no current context is set".to_owned(),
         KubeconfigError::KindMismatch => "files of different `kind` cannot be merged".to_owned(),
-        KubeconfigError::ApiVersionMismatch => {
-            "files of different `apiVersion` cannot be merged".to_owned()
-        }
+        KubeconfigError::ApiVersionMismatch => "files of different `apiVersion` cannot be merged".to_owned(),
         KubeconfigError::LoadContext(name) => format!("there is no context `{name}`"),
         KubeconfigError::LoadClusterOfContext(name) => format!("there is no cluster `{name}`"),
         KubeconfigError::FindPath => "there is no home folder to look in".to_owned(),

@@ -18,8 +18,7 @@ const PAGES: u32 = 1_000_000;
 /// How often a list whose continue token went stale is begun again.
 const RESTARTS: u32 = 4;
 /// The pauses before a busy server is asked again.
-const PAUSES: [Duration; 3] =
-    [Duration::from_millis(200), Duration::from_millis(800), Duration::from_millis(3200)];
+const PAUSES: [Duration; 3] = [Duration::from_millis(200), Duration::from_millis(800), Duration::from_millis(3200)];
 /// For one page as a whole, beyond the limits on connecting and on silence.
 const PAGE_DEADLINE: Duration = Duration::from_secs(180);
 
@@ -116,9 +115,7 @@ fn page(body: &[u8]) -> Result<Answer, Failure> {
     let next = list.pointer("/metadata/continue").and_then(Value::as_str);
     let next = next.filter(|token| !token.is_empty()).map(str::to_owned);
     match list.get_mut("items").map(Value::take) {
-        Some(Value::Array(items)) if items.iter().all(Value::is_object) => {
-            Ok(Answer::Page { items, next })
-        }
+        Some(Value::Array(items)) if items.iter().all(Value::is_object) => Ok(Answer::Page { items, next }),
         // An empty list in Go.
         Some(Value::Null) => Ok(Answer::Page { items: Vec::new(), next }),
         Some(_) | None => Err(Failure::Answer("JSON that is not a list of objects")),

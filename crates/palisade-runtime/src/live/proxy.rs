@@ -49,9 +49,7 @@ fn exempts(entry: &str, host: &str, ip: Option<IpAddr>) -> bool {
         "" => entry == "*",
         domain => match domain.strip_prefix('.') {
             Some(below) => host.strip_suffix(below).is_some_and(|rest| rest.ends_with('.')),
-            None => {
-                host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-            }
+            None => host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')),
         },
     }
 }

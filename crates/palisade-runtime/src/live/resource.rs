@@ -33,29 +33,14 @@ pub(super) const RESOURCES: [Resource; 13] = [
     namespaced("batch", "v1", "jobs", "Job"),
     namespaced("batch", "v1", "cronjobs", "CronJob"),
     namespaced("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy"),
-    cluster(
-        "policy.networking.k8s.io",
-        "v1alpha2",
-        "clusternetworkpolicies",
-        "ClusterNetworkPolicy",
-    ),
+    cluster("policy.networking.k8s.io", "v1alpha2", "clusternetworkpolicies", "ClusterNetworkPolicy"),
 ];
 
-const fn cluster(
-    group: &'static str,
-    version: &'static str,
-    plural: &'static str,
-    kind: &'static str,
-) -> Resource {
+const fn cluster(group: &'static str, version: &'static str, plural: &'static str, kind: &'static str) -> Resource {
     Resource { group, version, plural, kind, scope: Scope::Cluster }
 }
 
-const fn namespaced(
-    group: &'static str,
-    version: &'static str,
-    plural: &'static str,
-    kind: &'static str,
-) -> Resource {
+const fn namespaced(group: &'static str, version: &'static str, plural: &'static str, kind: &'static str) -> Resource {
     Resource { group, version, plural, kind, scope: Scope::Namespaced }
 }
 
@@ -102,7 +87,6 @@ impl Resource {
 
 /// Namespace and name of an object; empty where it has none.
 pub(super) fn place(item: &Value) -> (&str, &str) {
-    let field =
-        |name: &str| item.get("metadata").and_then(|it| it.get(name)).and_then(Value::as_str);
+    let field = |name: &str| item.get("metadata").and_then(|it| it.get(name)).and_then(Value::as_str);
     (field("namespace").unwrap_or(""), field("name").unwrap_or(""))
 }

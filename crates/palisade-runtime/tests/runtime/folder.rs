@@ -52,13 +52,8 @@ fn a_folder_yields_its_manifests_sorted_by_path_bytes() {
         ("m/.hidden.yaml", b"no"),
         ("m/.git/c.yaml", b"no"),
     ]);
-    let expected = [
-        "$/m/a-b.yaml = \"1\"",
-        "$/m/a.yaml = \"3\"",
-        "$/m/a/z.json = \"4\"",
-        "$/m/b.yml = \"2\"",
-        "$/m/kustomization.yaml = \"5\"",
-    ];
+    let expected =
+        ["$/m/a-b.yaml = \"1\"", "$/m/a.yaml = \"3\"", "$/m/a/z.json = \"4\"", "$/m/b.yml = \"2\"", "$/m/kustomization.yaml = \"5\""];
     check(root.path(), &["m"], &expected);
 }
 
@@ -157,13 +152,7 @@ fn a_missing_path_names_what_looks_like_it_and_hides_nothing_else() {
         "$/manifests/policy.yaml/x:1:1: error[missing-file]: does not exist; \
          `$/manifests/policy.yaml` is a file, not a folder",
     ];
-    let inputs = [
-        "manifests/polcy.yaml",
-        "manifest/policy.yaml",
-        "manifests/other",
-        "manifests/policy.yaml/x",
-        "manifests",
-    ];
+    let inputs = ["manifests/polcy.yaml", "manifest/policy.yaml", "manifests/other", "manifests/policy.yaml/x", "manifests"];
     check(root.path(), &inputs, &expected);
 }
 
@@ -172,8 +161,7 @@ fn a_file_without_permission_is_an_error() {
     let root = tree(&[("m/a.yaml", b"1"), ("m/b.yaml", b"2")]);
     let secret = root.path().join("m/a.yaml");
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o000)).unwrap();
-    let denied =
-        "$/m/a.yaml:1:1: error[unreadable-file]: cannot be read: Permission denied (os error 13)";
+    let denied = "$/m/a.yaml:1:1: error[unreadable-file]: cannot be read: Permission denied (os error 13)";
     // Root may read everything, so for root this states that it does.
     match fs::File::open(&secret) {
         Err(_) => check(root.path(), &["m"], &["$/m/b.yaml = \"2\"", denied]),
@@ -188,11 +176,7 @@ fn byte_order_marks_are_obeyed_and_dropped() {
         ("m/le.yaml", b"\xFF\xFEa\x00\xE9\x00"),
         ("m/utf8.yaml", b"\xEF\xBB\xBFa: \xC3\xA9"),
     ]);
-    let expected = [
-        "$/m/be.yaml = \"a\u{1F600}\"",
-        "$/m/le.yaml = \"a\u{e9}\"",
-        "$/m/utf8.yaml = \"a: \u{e9}\"",
-    ];
+    let expected = ["$/m/be.yaml = \"a\u{1F600}\"", "$/m/le.yaml = \"a\u{e9}\"", "$/m/utf8.yaml = \"a: \u{e9}\""];
     check(root.path(), &["m"], &expected);
 }
 
@@ -247,12 +231,7 @@ fn a_named_pipe_is_read_when_named_and_skipped_in_a_folder() {
     ];
     check(root.path(), &["m"], &expected);
 
-    let mut writer = Command::new("sh")
-        .args(["-c", "printf 'b: 2' > \"$1\"", "sh"])
-        .arg(&pipe)
-        .stdin(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut writer = Command::new("sh").args(["-c", "printf 'b: 2' > \"$1\"", "sh"]).arg(&pipe).stdin(Stdio::null()).spawn().unwrap();
     let shown = shown(root.path(), &["m/pipe.yaml"]);
     // It has ended if the pipe was read, and must not outlive the test if not.
     drop(writer.kill());

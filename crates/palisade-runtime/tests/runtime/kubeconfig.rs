@@ -55,14 +55,8 @@ fn a_kubeconfig_that_cannot_be_used_says_why_without_quoting_itself() {
         ("token: [hunter2", "`$/config`: not a kubeconfig: see line 1, column 8"),
         ("users: hunter2", "`$/config`: not a kubeconfig: see line 1, column 8"),
         ("{}", "`$/config`: no current context is set; pass --context with one of: none"),
-        (
-            "{contexts: [{name: b}, {name: a}]}",
-            "`$/config`: no current context is set; pass --context with one of: `a`, `b`",
-        ),
-        (
-            "{current-context: c, contexts: [{name: b}]}",
-            "`$/config`: there is no context `c`; pass --context with one of: `b`",
-        ),
+        ("{contexts: [{name: b}, {name: a}]}", "`$/config`: no current context is set; pass --context with one of: `a`, `b`"),
+        ("{current-context: c, contexts: [{name: b}]}", "`$/config`: there is no context `c`; pass --context with one of: `b`"),
     ];
     for (content, expected) in cases {
         let kubeconfig = Kubeconfig::with_content(content);
@@ -86,11 +80,7 @@ fn a_cluster_or_user_that_cannot_be_used_says_why_without_showing_secrets() {
     let cases = [
         ("127.0.0.1:1", json!({}), "`server` must begin with https:// or http://"),
         ("https://a b", json!({}), "`server` is not a URL"),
-        (
-            "https://127.0.0.1:1",
-            json!({ "token": "hunter2\n" }),
-            "the token of this user has a space or line break in it",
-        ),
+        ("https://127.0.0.1:1", json!({ "token": "hunter2\n" }), "the token of this user has a space or line break in it"),
         (
             "https://127.0.0.1:1",
             json!({ "client-certificate-data": "aHVudGVyMg==", "client-key-data": "!hunter2" }),
@@ -121,22 +111,17 @@ fn a_cluster_or_user_that_cannot_be_used_says_why_without_showing_secrets() {
 #[test]
 fn the_context_asked_for_is_the_one_used() {
     let kubeconfig = Kubeconfig::new("https://127.0.0.1:1", &json!({}));
-    let with =
-        |context: &str| LiveOptions { context: Some(context.to_owned()), ..kubeconfig.options() };
+    let with = |context: &str| LiveOptions { context: Some(context.to_owned()), ..kubeconfig.options() };
     let expected = "context `broken` of `$/config`: there is no cluster `gone`";
     assert_eq!(kubeconfig.message(&with("broken")), expected);
-    let expected =
-        "`$/config`: there is no context `prod`; pass --context with one of: `broken`, `dev`";
+    let expected = "`$/config`: there is no context `prod`; pass --context with one of: `broken`, `dev`";
     assert_eq!(kubeconfig.message(&with("prod")), expected);
 }
 
 #[test]
 fn a_kubeconfig_that_does_not_exist_is_an_error_even_in_a_pod() {
     let kubeconfig = Kubeconfig::with_content("");
-    let options = LiveOptions {
-        kubeconfig: Some(kubeconfig.folder.path().join("gone")),
-        ..LiveOptions::default()
-    };
+    let options = LiveOptions { kubeconfig: Some(kubeconfig.folder.path().join("gone")), ..LiveOptions::default() };
     let expected = "`$/gone`: cannot be read: No such file or directory (os error 2)";
     assert_eq!(kubeconfig.message(&options), expected);
 }

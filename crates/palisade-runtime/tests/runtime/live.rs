@@ -105,34 +105,21 @@ spec:
 
 #[test]
 fn a_list_is_followed_page_by_page() {
-    let pages = [
-        page(&[named("b", "2")], "to/ken+1="),
-        page(&[named("a", "3")], "two"),
-        page(&[named("a", "1")], ""),
-    ];
+    let pages = [page(&[named("b", "2")], "to/ken+1="), page(&[named("a", "3")], "two"), page(&[named("a", "1")], "")];
     let api = MockApi::start(empty(), &[(PODS, &pages)]);
     let pod = |namespace: &str, name: &str| {
-        format!(
-            "apiVersion: \"v1\"\nkind: \"Pod\"\nmetadata:\n  name: \"{name}\"\n  namespace: \"{namespace}\"\n"
-        )
+        format!("apiVersion: \"v1\"\nkind: \"Pod\"\nmetadata:\n  name: \"{name}\"\n  namespace: \"{namespace}\"\n")
     };
     let documents = [pod("a", "1"), pod("a", "3"), pod("b", "2")];
     check(&api, &format!("== cluster/pods\n{}", documents.join("---\n")));
-    let expected = [
-        "/api/v1/pods?&limit=500",
-        "/api/v1/pods?&limit=500&continue=to%2Fken%2B1%3D",
-        "/api/v1/pods?&limit=500&continue=two",
-    ];
+    let expected = ["/api/v1/pods?&limit=500", "/api/v1/pods?&limit=500&continue=to%2Fken%2B1%3D", "/api/v1/pods?&limit=500&continue=two"];
     assert_eq!(api.requests(PODS), expected);
 }
 
 #[test]
 fn a_stale_continue_token_starts_the_list_again() {
-    let replies = [
-        page(&[named("a", "gone")], "one"),
-        status(410, "The provided continue parameter is too old"),
-        page(&[named("a", "kept")], ""),
-    ];
+    let replies =
+        [page(&[named("a", "gone")], "one"), status(410, "The provided continue parameter is too old"), page(&[named("a", "kept")], "")];
     let api = MockApi::start(empty(), &[(PODS, &replies)]);
     let expected = "== cluster/pods\napiVersion: \"v1\"\nkind: \"Pod\"\nmetadata:\n  name: \"kept\"\n  namespace: \"a\"\n";
     check(&api, expected);
@@ -178,10 +165,8 @@ fn what_is_forbidden_or_not_installed_is_recorded_and_the_rest_is_listed() {
     let api = MockApi::start(empty(), &routes);
     let gathered = list(&kubeconfig(&api).options()).unwrap();
     let unavailable = |resource: &str, why| Unavailable { resource: resource.to_owned(), why };
-    let expected = [
-        unavailable("nodes", Why::Forbidden),
-        unavailable("clusternetworkpolicies.policy.networking.k8s.io", Why::NotInstalled),
-    ];
+    let expected =
+        [unavailable("nodes", Why::Forbidden), unavailable("clusternetworkpolicies.policy.networking.k8s.io", Why::NotInstalled)];
     assert_eq!(gathered.unavailable, expected);
     let files: Vec<&str> = gathered.texts.iter().map(|text| &*text.file).collect();
     assert_eq!(files, ["cluster/pods"]);
@@ -192,15 +177,11 @@ fn one_namespace_leaves_cluster_wide_resources_whole() {
     let web = json!({ "metadata": { "name": "web" } });
     let api = MockApi::start(empty(), &[(NAMESPACES, &[mock_api::list(&[web])])]);
     let kubeconfig = kubeconfig(&api);
-    let gathered =
-        list(&LiveOptions { namespace: Some("web".to_owned()), ..kubeconfig.options() }).unwrap();
+    let gathered = list(&LiveOptions { namespace: Some("web".to_owned()), ..kubeconfig.options() }).unwrap();
     let expected = "== cluster/namespaces\napiVersion: \"v1\"\nkind: \"Namespace\"\nmetadata:\n  name: \"web\"\n";
     assert_eq!(shown(&gathered), expected);
     assert_eq!(api.requests("/api/v1/n")[0], "/api/v1/namespaces?&limit=500");
-    assert_eq!(
-        api.requests("/api/v1/namespaces/web/pods"),
-        ["/api/v1/namespaces/web/pods?&limit=500"]
-    );
+    assert_eq!(api.requests("/api/v1/namespaces/web/pods"), ["/api/v1/namespaces/web/pods?&limit=500"]);
     assert_eq!(api.requests(CLUSTER_POLICIES).len(), 1);
     assert_eq!(api.requests(PODS), [""; 0]);
 }
@@ -209,8 +190,7 @@ fn one_namespace_leaves_cluster_wide_resources_whole() {
 fn a_namespace_that_does_not_exist_is_an_error_and_not_an_empty_namespace() {
     let api = MockApi::start(empty(), &[]);
     let kubeconfig = kubeconfig(&api);
-    let gathered =
-        list(&LiveOptions { namespace: Some("wbe".to_owned()), ..kubeconfig.options() }).unwrap();
+    let gathered = list(&LiveOptions { namespace: Some("wbe".to_owned()), ..kubeconfig.options() }).unwrap();
     let expected = "error[missing-namespace]: Namespace wbe: does not exist in this cluster, so nothing was read \
                     from it; list what exists with `kubectl get namespaces`\n";
     assert_eq!(shown(&gathered), expected);
@@ -290,9 +270,7 @@ fn strings_stay_strings_for_every_reader_of_yaml() {
     expected["apiVersion"] = json!("v1");
     expected["kind"] = json!("Pod");
     assert_eq!(read, expected, "{content}");
-    for line in
-        ["    \"no\": \"no\"", "    \"010\": \"010\"", "    \"1e3\": \"1e3\"", "    \"\": \"\""]
-    {
+    for line in ["    \"no\": \"no\"", "    \"010\": \"010\"", "    \"1e3\": \"1e3\"", "    \"\": \"\""] {
         assert!(content.lines().any(|it| it == line), "{line} in:\n{content}");
     }
     assert!(content.contains("- 1.0e+30\n"), "{content}");
@@ -327,19 +305,13 @@ fn a_server_that_does_not_speak_tls_is_an_error() {
     let api = MockApi::start(empty(), &[]);
     let kubeconfig = Kubeconfig::new(&format!("https://{}", api.address()), &json!({}));
     let message = kubeconfig.message(&kubeconfig.options());
-    assert!(
-        message.starts_with("context `dev` of `$/config`: cannot talk to the API server"),
-        "{message}"
-    );
+    assert!(message.starts_with("context `dev` of `$/config`: cannot talk to the API server"), "{message}");
 }
 
 #[test]
 fn a_server_of_something_else_is_an_error() {
     let cases = [
-        (
-            raw(404, "not here"),
-            "the server at $S does not serve the Kubernetes API; check the `server` of the cluster",
-        ),
+        (raw(404, "not here"), "the server at $S does not serve the Kubernetes API; check the `server` of the cluster"),
         (
             raw(200, "<html>"),
             "listing `namespaces` failed: the API server sent something that is not JSON; \
@@ -351,10 +323,7 @@ fn a_server_of_something_else_is_an_error() {
              check the `server` of the cluster",
         ),
         (raw(500, "<html>"), "listing `namespaces` failed: the API server answered 500"),
-        (
-            status(500, "etcdserver: no leader"),
-            "listing `namespaces` failed: the API server answered 500, `etcdserver: no leader`",
-        ),
+        (status(500, "etcdserver: no leader"), "listing `namespaces` failed: the API server answered 500, `etcdserver: no leader`"),
     ];
     for (reply, expected) in cases {
         let api = MockApi::start(reply, &[]);

@@ -57,10 +57,8 @@ impl MockApi {
         let address = listener.local_addr().unwrap();
         let requests = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&requests);
-        let mut routes: BTreeMap<String, VecDeque<Reply>> = routes
-            .iter()
-            .map(|(path, replies)| ((*path).to_owned(), replies.iter().cloned().collect()))
-            .collect();
+        let mut routes: BTreeMap<String, VecDeque<Reply>> =
+            routes.iter().map(|(path, replies)| ((*path).to_owned(), replies.iter().cloned().collect())).collect();
         let thread = std::thread::spawn(move || {
             for _ in 0..REQUESTS {
                 let (stream, _) = listener.accept().unwrap();
@@ -114,10 +112,8 @@ fn request(stream: &TcpStream) -> Option<String> {
 }
 
 fn respond(mut stream: TcpStream, Reply { code, body }: &Reply) {
-    let head = format!(
-        "HTTP/1.1 {code} Mock\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-        body.len()
-    );
+    let head =
+        format!("HTTP/1.1 {code} Mock\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
     // A client that has gone away has made up its mind.
     drop(stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())));
 }

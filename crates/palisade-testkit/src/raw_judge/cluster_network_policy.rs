@@ -2,9 +2,7 @@
 
 use serde_json::Value;
 
-use super::read::{
-    at, is_kind, labels, list, name, only_key, port_number, selects, strict_cidr, text,
-};
+use super::read::{at, is_kind, labels, list, name, only_key, port_number, selects, strict_cidr, text};
 use super::world::{Endpoint, World};
 use super::{Direction, Finding, View};
 use crate::scenario::RawProtocol;
@@ -50,8 +48,7 @@ pub(super) fn judge(world: &World<'_>, tier: Tier, view: &View<'_>) -> Result<Ti
             Direction::Ingress => at(policy, "/spec/ingress"),
             Direction::Egress => at(policy, "/spec/egress"),
         };
-        let rules =
-            list(rules).ok_or_else(|| format!("`{}`: not a list of rules", name(policy)))?;
+        let rules = list(rules).ok_or_else(|| format!("`{}`: not a list of rules", name(policy)))?;
         for rule in rules {
             let finding = match weigh(world, rule, view) {
                 Outcome::NoMatch => continue,
@@ -185,10 +182,7 @@ fn pods_match(world: &World<'_>, holder: &Value, endpoint: Endpoint<'_>) -> Opti
 }
 
 fn networks_match(networks: &Value, view: &View<'_>) -> Option<bool> {
-    let networks = list(networks)?
-        .iter()
-        .map(|network| strict_cidr(network.as_str()?))
-        .collect::<Option<Vec<_>>>()?;
+    let networks = list(networks)?.iter().map(|network| strict_cidr(network.as_str()?)).collect::<Option<Vec<_>>>()?;
     if networks.is_empty() {
         return None;
     }
@@ -199,15 +193,12 @@ fn networks_match(networks: &Value, view: &View<'_>) -> Option<bool> {
 fn nodes_match(world: &World<'_>, selector: &Value, view: &View<'_>) -> Option<bool> {
     match view.peer.endpoint {
         Endpoint::Node(node) => selects(selector, &world.node_labels(node)),
-        Endpoint::Pod(_) | Endpoint::Outside => {
-            selects(selector, &labels(&Value::Null)).map(|_| false)
-        }
+        Endpoint::Pod(_) | Endpoint::Outside => selects(selector, &labels(&Value::Null)).map(|_| false),
     }
 }
 
 fn names_hit(names: &Value, view: &View<'_>) -> Hit {
-    let names: Option<Vec<&str>> =
-        list(names).and_then(|names| names.iter().map(Value::as_str).collect());
+    let names: Option<Vec<&str>> = list(names).and_then(|names| names.iter().map(Value::as_str).collect());
     match names {
         None => Hit::NotUnderstood,
         Some(names) if names.is_empty() => Hit::NotUnderstood,

@@ -18,13 +18,7 @@ use world::{Endpoint, Located, Pod, Side, World};
 /// The verdict of one new connection. Errors say that the question makes no sense for these objects: a
 /// party that is missing or completed, endpoints of a Service that disagree, or an object that no API
 /// server would hold.
-pub fn judge(
-    objects: &Objects,
-    from: &Party,
-    to: &Party,
-    protocol: RawProtocol,
-    port: Option<u16>,
-) -> Result<Expect, String> {
+pub fn judge(objects: &Objects, from: &Party, to: &Party, protocol: RawProtocol, port: Option<u16>) -> Result<Expect, String> {
     objects.0.iter().try_for_each(read::check_text)?;
     let world = World::read(objects);
     let source = world.locate(from)?;
@@ -87,13 +81,7 @@ enum Finding {
 }
 
 impl<'a> Flow<'a> {
-    fn new(
-        source: &Located<'a>,
-        destination: &Located<'a>,
-        protocol: RawProtocol,
-        port: Option<u16>,
-        route: Route,
-    ) -> Flow<'a> {
+    fn new(source: &Located<'a>, destination: &Located<'a>, protocol: RawProtocol, port: Option<u16>, route: Route) -> Flow<'a> {
         let destination = destination.as_destination();
         Flow { source: source.as_source_to(&destination), destination, protocol, port, route }
     }
@@ -118,8 +106,7 @@ impl View<'_> {
     fn is_from_own_node(&self) -> bool {
         match (self.direction, self.peer.endpoint) {
             (Direction::Ingress, Endpoint::Node(Some(node))) => self.subject.node() == Some(node),
-            (Direction::Ingress, Endpoint::Node(None) | Endpoint::Pod(_) | Endpoint::Outside)
-            | (Direction::Egress, _) => false,
+            (Direction::Ingress, Endpoint::Node(None) | Endpoint::Pod(_) | Endpoint::Outside) | (Direction::Egress, _) => false,
         }
     }
 
@@ -180,10 +167,7 @@ fn agreed(verdicts: &[(&Pod<'_>, Expect)]) -> Result<Expect, String> {
     if verdicts.iter().all(|(_, verdict)| verdict == first) {
         return Ok(*first);
     }
-    let each: Vec<String> = verdicts
-        .iter()
-        .map(|(pod, verdict)| format!("{}/{} {verdict:?}", pod.namespace, pod.name))
-        .collect();
+    let each: Vec<String> = verdicts.iter().map(|(pod, verdict)| format!("{}/{} {verdict:?}", pod.namespace, pod.name)).collect();
     Err(format!("the endpoints disagree: {}", each.join(", ")))
 }
 
@@ -193,10 +177,6 @@ fn by_name(protocol: RawProtocol) -> RawProtocol {
         RawProtocol::Other(6) => RawProtocol::Tcp,
         RawProtocol::Other(17) => RawProtocol::Udp,
         RawProtocol::Other(132) => RawProtocol::Sctp,
-        RawProtocol::Tcp
-        | RawProtocol::Udp
-        | RawProtocol::Sctp
-        | RawProtocol::Icmp
-        | RawProtocol::Other(_) => protocol,
+        RawProtocol::Tcp | RawProtocol::Udp | RawProtocol::Sctp | RawProtocol::Icmp | RawProtocol::Other(_) => protocol,
     }
 }

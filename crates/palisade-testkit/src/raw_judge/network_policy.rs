@@ -3,9 +3,7 @@
 use ipnet::IpNet;
 use serde_json::Value;
 
-use super::read::{
-    at, is_kind, items, lenient_cidr, list, namespace, port_number, port_protocol, selects, text,
-};
+use super::read::{at, is_kind, items, lenient_cidr, list, namespace, port_number, port_protocol, selects, text};
 use super::world::{Endpoint, Pod, World};
 use super::{Direction, Finding, View};
 
@@ -22,9 +20,7 @@ pub(super) fn judge(world: &World<'_>, view: &View<'_>) -> Finding {
     // A pod cannot be cut off from itself, nor from the node that probes it.
     let allowed = view.is_itself()
         || view.is_from_own_node()
-        || isolating.iter().any(|policy| {
-            rules(policy, view.direction).iter().any(|rule| allows(world, policy, rule, view))
-        });
+        || isolating.iter().any(|policy| rules(policy, view.direction).iter().any(|rule| allows(world, policy, rule, view)));
     if allowed { Finding::Accept } else { Finding::Deny }
 }
 
@@ -111,10 +107,7 @@ fn block_matches(block: &Value, view: &View<'_>) -> bool {
 /// A block with a hole that cannot be read would be too large, so it is not a block at all.
 fn read_block(block: &Value) -> Option<(IpNet, Vec<IpNet>)> {
     let cidr = lenient_cidr(text(block, "/cidr")?)?;
-    let except = list(at(block, "/except"))?
-        .iter()
-        .map(|hole| lenient_cidr(hole.as_str()?))
-        .collect::<Option<_>>()?;
+    let except = list(at(block, "/except"))?.iter().map(|hole| lenient_cidr(hole.as_str()?)).collect::<Option<_>>()?;
     Some((cidr, except))
 }
 

@@ -64,10 +64,7 @@ pub(super) fn check_text(object: &Value) -> Result<(), String> {
 /// The labels of an object or of a pod template.
 pub(super) fn labels(object: &Value) -> Labels<'_> {
     let map = at(object, "/metadata/labels").as_object();
-    map.into_iter()
-        .flatten()
-        .filter_map(|(key, value)| Some((key.as_str(), label_value(value)?)))
-        .collect()
+    map.into_iter().flatten().filter_map(|(key, value)| Some((key.as_str(), label_value(value)?))).collect()
 }
 
 /// A null value is the empty one: the API server decodes it so, and keeps the key.
@@ -110,8 +107,7 @@ pub(super) fn selects(selector: &Value, labels: &Labels<'_>) -> Option<bool> {
 
 fn expression_holds(expression: &Value, labels: &Labels<'_>) -> Option<bool> {
     let value = labels.get(text(expression, "/key")?);
-    let values: Vec<&str> =
-        list(at(expression, "/values"))?.iter().map(Value::as_str).collect::<Option<_>>()?;
+    let values: Vec<&str> = list(at(expression, "/values"))?.iter().map(Value::as_str).collect::<Option<_>>()?;
     match (text(expression, "/operator")?, values.is_empty()) {
         ("In", false) => Some(value.is_some_and(|value| values.contains(value))),
         ("NotIn", false) => Some(!value.is_some_and(|value| values.contains(value))),

@@ -19,11 +19,7 @@ pub(super) fn endpoints<'a>(
         .find(|it| namespace(it) == in_namespace && name(it) == named)
         .ok_or_else(|| format!("`svc/{in_namespace}/{named}`: no such Service"))?;
     let mut ports = items(service, "/spec/ports").iter();
-    let found = ports.find(|it| {
-        port.is_some()
-            && port_number(at(it, "/port")) == port
-            && port_protocol(it) == Some(protocol)
-    });
+    let found = ports.find(|it| port.is_some() && port_number(at(it, "/port")) == port && port_protocol(it) == Some(protocol));
     let (Some(entry), Some(port)) = (found, port) else {
         return Ok(Vec::new());
     };
@@ -51,9 +47,7 @@ fn is_behind(service: &Value, pod: &Pod<'_>) -> bool {
     let pod_labels = pod.labels();
     namespace(service) == pod.namespace
         && text(service, "/spec/type") != Some("ExternalName")
-        && selector.iter().all(|(key, value)| {
-            value.as_str().is_some() && pod_labels.get(key.as_str()).copied() == value.as_str()
-        })
+        && selector.iter().all(|(key, value)| value.as_str().is_some() && pod_labels.get(key.as_str()).copied() == value.as_str())
 }
 
 /// The number of the target port on this pod; a pod without the name is no endpoint of the port.

@@ -4,10 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::read::{
-    Labels, at, is_kind, items, labels, lenient_address, name, namespace, port_number,
-    port_protocol, text,
-};
+use super::read::{Labels, at, is_kind, items, labels, lenient_address, name, namespace, port_number, port_protocol, text};
 use crate::objects::Objects;
 use crate::scenario::{Party, RawProtocol};
 
@@ -85,10 +82,7 @@ impl<'a> World<'a> {
 
     /// The labels of a namespace, with the one that the API server sets on each.
     pub(super) fn namespace_labels(&self, namespace: &'a str) -> Labels<'a> {
-        let object = self
-            .objects
-            .iter()
-            .find(|object| is_kind(object, "v1", "Namespace") && name(object) == namespace);
+        let object = self.objects.iter().find(|object| is_kind(object, "v1", "Namespace") && name(object) == namespace);
         let mut labels = object.map(labels).unwrap_or_default();
         labels.insert("kubernetes.io/metadata.name", namespace);
         labels
@@ -105,9 +99,7 @@ impl<'a> World<'a> {
             Party::Pod { namespace, name } => self.pod(namespace, name),
             Party::Node(name) => self.named_node(name),
             Party::Address(address) => Ok(self.owner(*address)),
-            Party::Service { namespace, name } => {
-                Err(format!("`svc/{namespace}/{name}`: only a destination can be a Service"))
-            }
+            Party::Service { namespace, name } => Err(format!("`svc/{namespace}/{name}`: only a destination can be a Service")),
         }
     }
 
@@ -152,9 +144,8 @@ impl<'a> World<'a> {
     }
 
     fn owner(&'a self, address: IpAddr) -> Located<'a> {
-        let mut claimants = self.pods.iter().filter(|pod| {
-            !pod.is_completed() && !pod.is_host_network() && pod.addresses().contains(&address)
-        });
+        let mut claimants =
+            self.pods.iter().filter(|pod| !pod.is_completed() && !pod.is_host_network() && pod.addresses().contains(&address));
         // Of two pods that claim an address the running one has it.
         let pod = claimants.clone().find(|pod| pod.is_running()).or_else(|| claimants.next());
         let node = || {
@@ -182,9 +173,7 @@ impl<'a> Located<'a> {
     /// As a source: speaks from its first address of the destination's family.
     pub(super) fn as_source_to(&self, destination: &Side<'_>) -> Side<'a> {
         let address = match destination.address {
-            Some(to) if !self.by_address => {
-                self.addresses.iter().find(|from| from.is_ipv4() == to.is_ipv4())
-            }
+            Some(to) if !self.by_address => self.addresses.iter().find(|from| from.is_ipv4() == to.is_ipv4()),
             Some(_) | None => self.addresses.first(),
         };
         Side { endpoint: self.endpoint, address: address.copied() }
@@ -215,8 +204,7 @@ impl<'a> Pod<'a> {
     /// A pod that says nothing about being ready is.
     pub(super) fn is_ready(&self) -> bool {
         let mut conditions = items(self.object, "/status/conditions").iter();
-        !conditions
-            .any(|it| text(it, "/type") == Some("Ready") && text(it, "/status") == Some("False"))
+        !conditions.any(|it| text(it, "/type") == Some("Ready") && text(it, "/status") == Some("False"))
     }
 
     fn is_running(&self) -> bool {
@@ -230,25 +218,18 @@ impl<'a> Pod<'a> {
     /// The number and protocol of every port of this name. Ordinary init containers have no part in it:
     /// they are gone when the pod serves.
     pub(super) fn ports_named(&self, name: &str) -> Vec<(u16, RawProtocol)> {
-        let sidecars = items(self.template, "/spec/initContainers")
-            .iter()
-            .filter(|it| text(it, "/restartPolicy") == Some("Always"));
+        let sidecars = items(self.template, "/spec/initContainers").iter().filter(|it| text(it, "/restartPolicy") == Some("Always"));
         items(self.template, "/spec/containers")
             .iter()
             .chain(sidecars)
             .flat_map(|container| items(container, "/ports"))
             .filter(|port| text(port, "/name") == Some(name))
-            .filter_map(|port| {
-                Some((port_number(at(port, "/containerPort"))?, port_protocol(port)?))
-            })
+            .filter_map(|port| Some((port_number(at(port, "/containerPort"))?, port_protocol(port)?)))
             .collect()
     }
 
     fn addresses(&self) -> Vec<IpAddr> {
-        let all: Vec<IpAddr> = items(self.object, "/status/podIPs")
-            .iter()
-            .filter_map(|it| lenient_address(text(it, "/ip")?))
-            .collect();
+        let all: Vec<IpAddr> = items(self.object, "/status/podIPs").iter().filter_map(|it| lenient_address(text(it, "/ip")?)).collect();
         let one = || text(self.object, "/status/podIP").and_then(lenient_address);
         if all.is_empty() { one().into_iter().collect() } else { all }
     }
@@ -270,23 +251,17 @@ struct Owner<'a> {
 
 impl Owner<'_> {
     fn is(&self, object: &Value) -> bool {
-        self.namespace == namespace(object)
-            && Some(self.kind) == text(object, "/kind")
-            && self.name == name(object)
+        self.namespace == namespace(object) && Some(self.kind) == text(object, "/kind") && self.name == name(object)
     }
 }
 
 /// Every owner of a pod, and the owners of those: a Deployment owns its pods through a ReplicaSet.
 fn owners_of_pods(objects: &[Value]) -> Vec<Owner<'_>> {
-    let mut owners: Vec<Owner<'_>> =
-        objects.iter().filter(|it| is_kind(it, "v1", "Pod")).flat_map(owners_of).collect();
+    let mut owners: Vec<Owner<'_>> = objects.iter().filter(|it| is_kind(it, "v1", "Pod")).flat_map(owners_of).collect();
     // Workloads nest two deep, so two rounds reach the top.
     for _ in 0..2 {
-        let above: Vec<Owner<'_>> = objects
-            .iter()
-            .filter(|object| owners.iter().any(|owner| owner.is(object)))
-            .flat_map(owners_of)
-            .collect();
+        let above: Vec<Owner<'_>> =
+            objects.iter().filter(|object| owners.iter().any(|owner| owner.is(object))).flat_map(owners_of).collect();
         owners.extend(above);
     }
     owners
@@ -301,9 +276,8 @@ fn owners_of(object: &Value) -> impl Iterator<Item = Owner<'_>> {
 
 /// All addresses of a node, those of the inside first.
 fn node_addresses(node: &Value) -> Vec<IpAddr> {
-    let (inside, others): (Vec<&Value>, Vec<&Value>) = items(node, "/status/addresses")
-        .iter()
-        .partition(|it| text(it, "/type") == Some("InternalIP"));
+    let (inside, others): (Vec<&Value>, Vec<&Value>) =
+        items(node, "/status/addresses").iter().partition(|it| text(it, "/type") == Some("InternalIP"));
     let all = inside.into_iter().chain(others);
     all.filter_map(|it| lenient_address(text(it, "/address")?)).collect()
 }

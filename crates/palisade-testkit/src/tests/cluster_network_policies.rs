@@ -94,8 +94,7 @@ fn ingress_rules_never_touch_nodes_or_the_outside() {
 
 #[test]
 fn the_pods_peer_takes_all_namespaces_unless_it_names_some() {
-    let deny =
-        |peer: &str| admin("p", 1, &format!("egress: [{{action: Deny, to: [{{pods: {peer}}}]}}]"));
+    let deny = |peer: &str| admin("p", 1, &format!("egress: [{{action: Deny, to: [{{pods: {peer}}}]}}]"));
     check(
         &deny("{podSelector: {matchLabels: {app: c}}}"),
         "x/a -> z/c tcp:80 deny
@@ -112,12 +111,7 @@ fn the_pods_peer_takes_all_namespaces_unless_it_names_some() {
 fn the_nodes_peer_covers_every_address_and_host_network_pod_of_the_node() {
     let host = "{apiVersion: v1, kind: Pod, metadata: {name: h, namespace: z}, spec: {hostNetwork: true, nodeName: n1}}\n---\n";
     check(
-        &(host.to_owned()
-            + &admin(
-                "p",
-                1,
-                "egress: [{action: Deny, to: [{nodes: {matchLabels: {zone: one}}}]}]",
-            )),
+        &(host.to_owned() + &admin("p", 1, "egress: [{action: Deny, to: [{nodes: {matchLabels: {zone: one}}}]}]")),
         "x/a -> node/n1 tcp:80 deny
          x/a -> 198.51.100.1 tcp:80 deny
          x/a -> z/h tcp:80 deny
@@ -129,20 +123,12 @@ fn the_nodes_peer_covers_every_address_and_host_network_pod_of_the_node() {
 #[test]
 fn a_named_port_has_the_protocol_of_the_container_port() {
     check(
-        &admin(
-            "p",
-            1,
-            "ingress: [{action: Deny, from: [{namespaces: {}}], protocols: [{destinationNamedPort: dns}]}]",
-        ),
+        &admin("p", 1, "ingress: [{action: Deny, from: [{namespaces: {}}], protocols: [{destinationNamedPort: dns}]}]"),
         "z/c -> x/a udp:53 deny
          z/c -> x/a tcp:53 accept",
     );
     check(
-        &admin(
-            "p",
-            1,
-            "egress: [{action: Deny, to: [{networks: [0.0.0.0/0]}], protocols: [{destinationNamedPort: web}]}]",
-        ),
+        &admin("p", 1, "egress: [{action: Deny, to: [{networks: [0.0.0.0/0]}], protocols: [{destinationNamedPort: web}]}]"),
         "x/a -> z/c tcp:80 deny
          x/a -> z/c tcp:8080 accept
          x/a -> 203.0.113.1 tcp:80 accept",
@@ -184,14 +170,7 @@ const UNKNOWN: [&str; 12] = [
 #[test]
 fn an_accept_that_is_not_understood_matches_nothing() {
     for rule in UNKNOWN {
-        check(
-            &admin(
-                "p",
-                1,
-                &format!("ingress: [{{action: Accept, {rule}}}, {{action: Deny, {FROM_ALL}}}]"),
-            ),
-            "z/c -> x/a tcp:80 deny",
-        );
+        check(&admin("p", 1, &format!("ingress: [{{action: Accept, {rule}}}, {{action: Deny, {FROM_ALL}}}]")), "z/c -> x/a tcp:80 deny");
     }
 }
 
@@ -214,32 +193,19 @@ fn a_deny_or_pass_that_is_not_understood_denies_all_but_the_own_node() {
 #[test]
 fn known_peers_and_entries_of_an_accept_still_match() {
     let deny = format!("{{action: Deny, {FROM_ALL}}}");
-    for rule in [
-        "from: [{who: {}}, {namespaces: {}}]",
-        "from: [{namespaces: {}}], protocols: [{icmp: {}}, {tcp: {destinationPort: {number: 80}}}]",
-    ] {
-        check(
-            &admin("p", 1, &format!("ingress: [{{action: Accept, {rule}}}, {deny}]")),
-            "z/c -> x/a tcp:80 accept",
-        );
+    for rule in
+        ["from: [{who: {}}, {namespaces: {}}]", "from: [{namespaces: {}}], protocols: [{icmp: {}}, {tcp: {destinationPort: {number: 80}}}]"]
+    {
+        check(&admin("p", 1, &format!("ingress: [{{action: Accept, {rule}}}, {deny}]")), "z/c -> x/a tcp:80 accept");
     }
-    check(
-        &admin("p", 1, "ingress: [{action: Pass, from: [{namespaces: {}}, {who: {}}]}]"),
-        "z/c -> x/a tcp:80 deny",
-    );
+    check(&admin("p", 1, "ingress: [{action: Pass, from: [{namespaces: {}}, {who: {}}]}]"), "z/c -> x/a tcp:80 deny");
 }
 
 #[test]
 fn an_unknown_action_denies_all() {
     for action in ["Log", "accept", "null"] {
         check(
-            &admin(
-                "p",
-                1,
-                &format!(
-                    "egress: [{{action: {action}, to: [{{pods: {{podSelector: {{matchLabels: {{app: z}}}}}}}}]}}]"
-                ),
-            ),
+            &admin("p", 1, &format!("egress: [{{action: {action}, to: [{{pods: {{podSelector: {{matchLabels: {{app: z}}}}}}}}]}}]")),
             "x/a -> z/c tcp:80 deny
              x/a -> 203.0.113.1 tcp:80 deny
              x/a -> node/n1 tcp:80 deny
@@ -252,9 +218,7 @@ fn an_unknown_action_denies_all() {
 fn an_unknown_subject_selects_nothing_and_an_unknown_tier_is_ignored() {
     let policy = admin("p", 1, &format!("ingress: [{{action: Deny, {FROM_ALL}}}]"));
     let subject = "namespaces: {matchLabels: {team: red}}";
-    for unknown in
-        ["", "nodes: {}", "namespaces: {}, pods: {podSelector: {}}", "namespaces: {match: {}}"]
-    {
+    for unknown in ["", "nodes: {}", "namespaces: {}, pods: {podSelector: {}}", "namespaces: {match: {}}"] {
         check(&policy.replace(subject, unknown), "z/c -> x/a tcp:80 accept");
     }
     check(&policy.replace("Admin", "Middle"), "z/c -> x/a tcp:80 accept");
@@ -264,11 +228,7 @@ fn an_unknown_subject_selects_nothing_and_an_unknown_tier_is_ignored() {
 #[test]
 fn a_policy_without_a_priority_has_no_place() {
     let policy = admin("p", 1, &format!("ingress: [{{action: Deny, {FROM_ALL}}}]"));
-    check_error(
-        &policy.replace("priority: 1", "priority: null"),
-        "z/c -> x/a tcp:80 deny",
-        "`p`: no priority",
-    );
+    check_error(&policy.replace("priority: 1", "priority: null"), "z/c -> x/a tcp:80 deny", "`p`: no priority");
 }
 
 #[test]
@@ -299,9 +259,7 @@ fn an_accept_by_domain_name_depends_on_dns_where_the_rest_denies() {
 
 #[test]
 fn a_domain_name_works_in_the_baseline_tier() {
-    let rules = format!(
-        "egress: [{{action: Accept, to: [{{domainNames: [example.com]}}]}}, {{action: Deny, {TO_ALL}}}]"
-    );
+    let rules = format!("egress: [{{action: Accept, to: [{{domainNames: [example.com]}}]}}, {{action: Deny, {TO_ALL}}}]");
     check(
         &baseline("p", 1, &rules),
         "x/a -> 203.0.113.1 icmp depends-on-dns
@@ -313,11 +271,7 @@ fn a_domain_name_works_in_the_baseline_tier() {
 fn a_domain_name_in_deny_or_pass_denies_all() {
     for action in ["Deny", "Pass"] {
         check(
-            &baseline(
-                "p",
-                1,
-                &format!("egress: [{{action: {action}, to: [{{domainNames: [example.com]}}]}}]"),
-            ),
+            &baseline("p", 1, &format!("egress: [{{action: {action}, to: [{{domainNames: [example.com]}}]}}]")),
             "x/a -> z/c tcp:80 deny
              x/a -> 203.0.113.1 icmp deny",
         );

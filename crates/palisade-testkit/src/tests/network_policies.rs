@@ -84,20 +84,10 @@ fn an_object_without_a_namespace_is_in_default() {
 
 #[test]
 fn not_in_and_does_not_exist_match_a_missing_key() {
-    for expression in
-        ["{key: team, operator: NotIn, values: [blue]}", "{key: team, operator: DoesNotExist}"]
-    {
-        check(
-            &from_peer(&format!("{{podSelector: {{matchExpressions: [{expression}]}}}}")),
-            "x/b -> x/a tcp:80 accept",
-        );
+    for expression in ["{key: team, operator: NotIn, values: [blue]}", "{key: team, operator: DoesNotExist}"] {
+        check(&from_peer(&format!("{{podSelector: {{matchExpressions: [{expression}]}}}}")), "x/b -> x/a tcp:80 accept");
     }
-    check(
-        &from_peer(
-            "{podSelector: {matchExpressions: [{key: team, operator: In, values: [blue]}]}}",
-        ),
-        "x/b -> x/a tcp:80 deny",
-    );
+    check(&from_peer("{podSelector: {matchExpressions: [{key: team, operator: In, values: [blue]}]}}"), "x/b -> x/a tcp:80 deny");
 }
 
 #[test]
@@ -196,8 +186,7 @@ fn an_ip_block_matches_pods_nodes_and_outside_but_only_its_family() {
 
 #[test]
 fn an_ip_block_is_read_leniently_but_never_widened() {
-    for block in ["{cidr: 010.0.0.002/32}", "{cidr: 10.0.0.9/24}", "{cidr: 10.0.0.0/8, except: []}"]
-    {
+    for block in ["{cidr: 010.0.0.002/32}", "{cidr: 10.0.0.9/24}", "{cidr: 10.0.0.0/8, except: []}"] {
         check(&from_peer(&format!("{{ipBlock: {block}}}")), "x/b -> x/a tcp:80 accept");
     }
     for block in [
@@ -214,12 +203,7 @@ fn an_ip_block_is_read_leniently_but_never_widened() {
 
 #[test]
 fn a_hole_in_one_peer_does_not_bind_another() {
-    check(
-        &from_peer(
-            "{ipBlock: {cidr: 10.0.0.0/8, except: [10.0.0.3/32]}}, {ipBlock: {cidr: 10.0.0.3/32}}",
-        ),
-        "z/c -> x/a tcp:80 accept",
-    );
+    check(&from_peer("{ipBlock: {cidr: 10.0.0.0/8, except: [10.0.0.3/32]}}, {ipBlock: {cidr: 10.0.0.3/32}}"), "z/c -> x/a tcp:80 accept");
 }
 
 #[test]

@@ -45,10 +45,7 @@ fn rules_see_the_target_port_of_a_service() {
         "z/c -> svc/x/s tcp:1000 accept
          z/c -> x/a tcp:1000 deny",
     );
-    check(
-        &(service("") + &on_a("ingress: [{ports: [{port: 1000}]}]")),
-        "z/c -> svc/x/s tcp:1000 deny",
-    );
+    check(&(service("") + &on_a("ingress: [{ports: [{port: 1000}]}]")), "z/c -> svc/x/s tcp:1000 deny");
 }
 
 #[test]
@@ -58,13 +55,9 @@ fn a_service_without_endpoints_gives_none() {
     check(&service("").replace("selector: {app: a}", "selector: {}"), none);
     check(&service("").replace("targetPort: web", "targetPort: absent"), none);
     check(&service(""), "z/c -> svc/x/s tcp:80 none\nz/c -> svc/x/s udp:1000 none");
-    let unready =
-        r#"step patch pod/x/a {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}"#;
+    let unready = r#"step patch pod/x/a {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}"#;
     check(&service(""), &format!("{unready}\n{none}"));
-    check(
-        &service("publishNotReadyAddresses: true"),
-        &format!("{unready}\nz/c -> svc/x/s tcp:1000 accept"),
-    );
+    check(&service("publishNotReadyAddresses: true"), &format!("{unready}\nz/c -> svc/x/s tcp:1000 accept"));
 }
 
 #[test]
@@ -82,10 +75,8 @@ fn only_live_pods_of_the_same_namespace_and_protocol_are_behind_a_service() {
 
 #[test]
 fn a_host_network_pod_behind_a_service_stands_for_its_node() {
-    let host = pod(
-        "h",
-        "labels: {app: h}}, spec: {hostNetwork: true, nodeName: n2, containers: [{ports: [{name: web, containerPort: 9}]}]}",
-    );
+    let host =
+        pod("h", "labels: {app: h}}, spec: {hostNetwork: true, nodeName: n2, containers: [{ports: [{name: web, containerPort: 9}]}]}");
     let rules = "egress: [{action: Deny, to: [{nodes: {}}], protocols: [{tcp: {destinationPort: {number: 9}}}]}]";
     check(
         &(service("").replace("app: a", "app: h") + &host + &admin("p", 1, rules)),
@@ -105,19 +96,12 @@ fn a_node_is_reached_at_its_address_inside() {
 
 #[test]
 fn a_service_without_a_target_port_uses_its_own() {
-    check(
-        &(service("").replace(", targetPort: web", "")
-            + &on_a("ingress: [{ports: [{port: 1000}]}]")),
-        "z/c -> svc/x/s tcp:1000 accept",
-    );
+    check(&(service("").replace(", targetPort: web", "") + &on_a("ingress: [{ports: [{port: 1000}]}]")), "z/c -> svc/x/s tcp:1000 accept");
 }
 
 #[test]
 fn endpoints_of_a_service_must_agree() {
-    let second = pod(
-        "d",
-        "labels: {app: a, extra: ''}}, spec: {containers: [{ports: [{name: web, containerPort: 9}]}]}",
-    );
+    let second = pod("d", "labels: {app: a, extra: ''}}, spec: {containers: [{ports: [{name: web, containerPort: 9}]}]}");
     check_error(
         &(service("") + &second + &on_a("ingress: [{ports: [{port: 9}]}]")),
         "z/c -> svc/x/s tcp:1000 deny",
@@ -141,23 +125,14 @@ fn terminating_pods_serve_only_when_nobody_else_does() {
 
 #[test]
 fn host_network_pods_are_neither_subjects_nor_selector_peers() {
-    let host = pod(
-        "h",
-        "labels: {app: a}}, spec: {hostNetwork: true, nodeName: n2}, status: {podIP: 192.0.2.2}",
-    );
+    let host = pod("h", "labels: {app: a}}, spec: {hostNetwork: true, nodeName: n2}, status: {podIP: 192.0.2.2}");
     check(
         &(host.clone() + &on_a("policyTypes: [Ingress, Egress]")),
         "z/c -> x/h tcp:80 accept
          x/h -> z/c tcp:80 accept",
     );
-    check(
-        &(host.clone() + &from_peer("{podSelector: {}}")),
-        "x/h -> x/a tcp:80 deny\n192.0.2.2 -> x/a tcp:80 deny",
-    );
-    check(
-        &(host.clone() + &from_peer("{ipBlock: {cidr: 192.0.2.2/32}}")),
-        "x/h -> x/a tcp:80 accept",
-    );
+    check(&(host.clone() + &from_peer("{podSelector: {}}")), "x/h -> x/a tcp:80 deny\n192.0.2.2 -> x/a tcp:80 deny");
+    check(&(host.clone() + &from_peer("{ipBlock: {cidr: 192.0.2.2/32}}")), "x/h -> x/a tcp:80 accept");
     check(
         &(host + &on_a("")),
         "x/h -> x/a tcp:80 deny
@@ -180,14 +155,8 @@ fn completed_pods_match_nothing_and_give_up_their_address() {
 
 #[test]
 fn terminating_pods_still_match_as_subject_and_peer() {
-    let leaving = pod(
-        "d",
-        "labels: {app: d}, deletionTimestamp: '2026-01-01T00:00:00Z'}, status: {podIP: 10.0.0.9}",
-    );
-    check(
-        &(leaving + &from_peer("{podSelector: {matchLabels: {app: d}}}")),
-        "10.0.0.9 -> x/a tcp:80 accept",
-    );
+    let leaving = pod("d", "labels: {app: d}, deletionTimestamp: '2026-01-01T00:00:00Z'}, status: {podIP: 10.0.0.9}");
+    check(&(leaving + &from_peer("{podSelector: {matchLabels: {app: d}}}")), "10.0.0.9 -> x/a tcp:80 accept");
     check(
         &on_a(""),
         "step patch pod/x/a {\"metadata\": {\"deletionTimestamp\": \"2026-01-01T00:00:00Z\"}}
@@ -199,10 +168,7 @@ fn terminating_pods_still_match_as_subject_and_peer() {
 fn of_two_pods_with_one_address_the_running_one_has_it() {
     let two = pod("d", "labels: {app: d}}, status: {phase: Pending, podIP: 10.0.0.9}")
         + &pod("e", "labels: {app: e}}, status: {phase: Running, podIP: 10.0.0.9}");
-    check(
-        &(two + &from_peer("{podSelector: {matchLabels: {app: e}}}")),
-        "10.0.0.9 -> x/a tcp:80 accept",
-    );
+    check(&(two + &from_peer("{podSelector: {matchLabels: {app: e}}}")), "10.0.0.9 -> x/a tcp:80 accept");
 }
 
 #[test]
