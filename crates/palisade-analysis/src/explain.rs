@@ -67,8 +67,17 @@ pub struct Side {
     pub alike: Vec<String>,
 }
 
-/// Answers one question. An error means that the question names something that is not there.
+/// Answers one question, and says what would change the answer. An error means that the question names something that is not there.
 pub fn explain(model: &Model, asked: &Asked) -> Result<Explanation, String> {
+    let mut explanation = answer(model, asked)?;
+    for case in &mut explanation.cases {
+        case.flips = flips(&explanation.model, &case.flow, &case.decision);
+    }
+    Ok(explanation)
+}
+
+/// Answers one question. The cases have no flips.
+pub fn answer(model: &Model, asked: &Asked) -> Result<Explanation, String> {
     let mut model = model.clone();
     let from = source(&mut model, &asked.from)?;
     let to = destination(&mut model, &asked.to, asked.protocol, &asked.port)?;
@@ -87,12 +96,7 @@ pub fn explain(model: &Model, asked: &Asked) -> Result<Explanation, String> {
         }
     }
     let cases = merge_families(cases);
-    let answer = overall(&cases);
-    let mut explanation = Explanation { answer, cases, model };
-    for case in &mut explanation.cases {
-        case.flips = flips(&explanation.model, &case.flow, &case.decision);
-    }
-    Ok(explanation)
+    Ok(Explanation { answer: overall(&cases), cases, model })
 }
 
 fn overall(cases: &[Case]) -> Answer {

@@ -1,0 +1,217 @@
+//! Runs a scenario: every probe through the specification, the engine and the raw judge, all against `expect.txt`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use palisade_analysis::{Asked, Case, Explanation, Party as Named, PortAsked, answer};
+use palisade_k8s::{Index, Snapshot, Text};
+use palisade_model::{Direction, Model, PortProtocol, Protocol, Severity, Verdict};
+
+use crate::coverage::Coverage;
+use crate::objects::Objects;
+use crate::raw_judge;
+use crate::scenario::{Expect, Line, ObjectKey, Party, Probe, RawProtocol, Scenario};
+
+/// What a run of one scenario found.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    pub probes: usize,
+    /// Everything that disagrees, each with its line.
+    pub failures: Vec<String>,
+    /// The forms of rule that decided some probe.
+    pub coverage: Coverage,
+}
+
+/// Runs one scenario to its end.
+pub fn check(scenario: &Scenario) -> Outcome {
+    let mut outcome = Outcome::default();
+    if let Err(error) = run(scenario, &mut outcome) {
+        outcome.failures.push(format!("{}: {error}", scenario.name));
+    }
+    outcome
+}
+
+/// Reads manifests the way the product does.
+pub fn snapshot(name: &str, yaml: &str) -> Snapshot {
+    let mut index = Index::default();
+    index.read(Text { file: Arc::from(name), content: Arc::from(yaml) });
+    index.snapshot()
+}
+
+fn run(scenario: &Scenario, outcome: &mut Outcome) -> Result<(), String> {
+    let path = scenario.cluster();
+    let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let mut objects = Objects::parse(&text)?;
+    let mut current = snapshot("cluster.yaml", &text);
+    let mut refused: Vec<&ObjectKey> = Vec::new();
+    for (number, line) in &scenario.lines {
+        let at = format!("{}/expect.txt:{number}", scenario.name);
+        match line {
+            Line::Probe(probe) => {
+                outcome.probes += 1;
+                let judged = without(&objects, &refused);
+                outcome
+                    .failures
+                    .extend(check_probe(&current.model, &judged, probe, &mut outcome.coverage).into_iter().map(|it| format!("{at}: {it}")));
+            }
+            Line::Step(step) => {
+                objects.take(step).map_err(|error| format!("{at}: {error}"))?;
+                current = snapshot("cluster.json", &objects.to_json());
+            }
+            Line::Refused(key) => {
+                refused.push(key);
+                if !noticed(&current, key, Severity::Error) {
+                    outcome.failures.push(format!("{at}: not refused; diagnostics:{}", listed(&current)));
+                }
+            }
+            Line::Warned(key) => {
+                if !noticed(&current, key, Severity::Warning) && !noticed(&current, key, Severity::Error) {
+                    outcome.failures.push(format!("{at}: no warning; diagnostics:{}", listed(&current)));
+                }
+            }
+        }
+    }
+    outcome.failures.extend(unannounced(scenario, &text));
+    Ok(())
+}
+
+/// Errors that no line of the scenario announces: its manifests are not what its author thinks.
+fn unannounced(scenario: &Scenario, text: &str) -> Vec<String> {
+    let announced: Vec<String> = scenario.lines.iter().filter_map(|(_, line)| announced(line)).collect();
+    let diagnostics = snapshot("cluster.yaml", text).diagnostics;
+    let surprising = diagnostics.iter().filter(|it| it.severity == Severity::Error && !announced.contains(&named(&it.object)));
+    surprising.map(|it| format!("{}: unannounced: {it}", scenario.name)).collect()
+}
+
+fn announced(line: &Line) -> Option<String> {
+    match line {
+        Line::Refused(key) | Line::Warned(key) => Some(spelt(key)),
+        Line::Probe(_) | Line::Step(_) => None,
+    }
+}
+
+fn without(objects: &Objects, refused: &[&ObjectKey]) -> Objects {
+    let mut left = objects.clone();
+    for key in refused {
+        // An object that a step has removed since is simply gone.
+        if left.delete(key).is_err() {
+            continue;
+        }
+    }
+    left
+}
+
+fn noticed(snapshot: &Snapshot, key: &ObjectKey, severity: Severity) -> bool {
+    snapshot.diagnostics.iter().any(|it| it.severity == severity && named(&it.object) == spelt(key))
+}
+
+/// `Kind ns/name` as `kind/ns/name`.
+fn named(object: &str) -> String {
+    match object.split_once(' ') {
+        Some((kind, name)) => format!("{}/{name}", kind.to_ascii_lowercase()),
+        None => object.to_owned(),
+    }
+}
+
+fn spelt(key: &ObjectKey) -> String {
+    match &key.namespace {
+        Some(namespace) => format!("{}/{namespace}/{}", key.kind, key.name),
+        None => format!("{}/{}", key.kind, key.name),
+    }
+}
+
+fn listed(snapshot: &Snapshot) -> String {
+    snapshot.diagnostics.iter().map(|it| format!("\n    {it}")).collect()
+}
+
+fn check_probe(model: &Model, objects: &Objects, probe: &Probe, coverage: &mut Coverage) -> Vec<String> {
+    let mut failures = Vec::new();
+    let raw = raw_judge::judge(objects, &probe.from, &probe.to, probe.protocol, probe.port);
+    if raw.as_ref() != Ok(&probe.expect) {
+        failures.push(format!("raw judge says {raw:?}, expected {:?}", probe.expect));
+    }
+    match answer(model, &asked(probe)) {
+        Err(error) => failures.push(format!("cannot be asked: {error}")),
+        Ok(explanation) => {
+            let model = &explanation.model;
+            let cases = primary(&explanation);
+            if cases.is_empty() != (probe.expect == Expect::None) {
+                failures.push(format!("{} endpoints, expected {:?}", cases.len(), probe.expect));
+            }
+            for case in cases {
+                failures.extend(check_case(model, probe, case));
+                coverage.note(model, case);
+            }
+        }
+    }
+    failures
+}
+
+/// The case of the destination's primary address, for each pair of ends.
+fn primary(explanation: &Explanation) -> Vec<&Case> {
+    let mut first = BTreeMap::new();
+    for case in &explanation.cases {
+        first.entry((case.from.place, case.to.place)).or_insert(case);
+    }
+    first.into_values().collect()
+}
+
+fn check_case(model: &Model, probe: &Probe, case: &Case) -> Vec<String> {
+    let mut failures = Vec::new();
+    let judgement = palisade_spec::judge(model, &case.flow);
+    for (who, verdict) in [("spec", judgement.verdict), ("engine", case.decision.verdict)] {
+        let got = expectation(verdict);
+        if got != probe.expect {
+            failures.push(format!("{who} says {got:?}, expected {:?}; {}", probe.expect, why(case)));
+        }
+    }
+    for direction in Direction::BOTH {
+        let (verdict, reason) = judgement.directions.of(direction);
+        let walk = case.decision.walks.of(direction);
+        if (*verdict, reason) != (walk.verdict, &walk.reason) {
+            failures.push(format!("{direction}: spec says {verdict:?} by {reason}, engine {:?} by {}", walk.verdict, walk.reason));
+        }
+        let wanted = match direction {
+            Direction::Egress => &probe.egress,
+            Direction::Ingress => &probe.ingress,
+        };
+        if wanted.as_ref().is_some_and(|wanted| *wanted != reason.to_string()) {
+            failures.push(format!("{direction} is decided by {reason}, expected {}", wanted.as_deref().unwrap_or_default()));
+        }
+    }
+    failures
+}
+
+fn why(case: &Case) -> String {
+    let side = |direction| format!("{direction} by {}", case.decision.walks.of(direction).reason);
+    format!("{}, {}", side(Direction::Egress), side(Direction::Ingress))
+}
+
+fn expectation(verdict: Verdict) -> Expect {
+    match verdict {
+        Verdict::Accept => Expect::Accept,
+        Verdict::Deny => Expect::Deny,
+        Verdict::DependsOnDns => Expect::DependsOnDns,
+    }
+}
+
+fn asked(probe: &Probe) -> Asked {
+    let protocol = match probe.protocol {
+        RawProtocol::Tcp => Protocol::Port(PortProtocol::Tcp),
+        RawProtocol::Udp => Protocol::Port(PortProtocol::Udp),
+        RawProtocol::Sctp => Protocol::Port(PortProtocol::Sctp),
+        RawProtocol::Icmp => Protocol::Icmp,
+        RawProtocol::Other(number) => Protocol::Other(number),
+    };
+    let port = probe.port.map_or(PortAsked::None, PortAsked::Number);
+    Asked { from: party(&probe.from), to: party(&probe.to), protocol, port }
+}
+
+fn party(party: &Party) -> Named {
+    match party {
+        Party::Pod { namespace, name } => Named::Pod { namespace: namespace.clone(), name: name.clone() },
+        Party::Node(name) => Named::Node(name.clone()),
+        Party::Address(address) => Named::Address(*address),
+        Party::Service { namespace, name } => Named::Service { namespace: namespace.clone(), name: name.clone() },
+    }
+}
