@@ -90,6 +90,11 @@ impl Reader {
             r.count(&fields, "egress", 0, 25);
             let ingress = r.list(&fields, "ingress", |r, node| r.cnp_rule(node, Direction::Ingress));
             let egress = r.list(&fields, "egress", |r, node| r.cnp_rule(node, Direction::Egress));
+            let domains = egress.iter().flat_map(|rule| &rule.peers).any(|peer| matches!(peer, Entry::Known(CnpPeer::Domains(_))));
+            if domains && tier == Some(CnpTier::Baseline) {
+                let message = "domainNames work in the Baseline tier here, but newer versions of the API refuse them";
+                r.problem(Consequence::Narrowed, "domain-names-in-baseline", spec.span, message, None);
+            }
             Some(ClusterNetworkPolicy {
                 meta,
                 tier: tier?,

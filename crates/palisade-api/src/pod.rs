@@ -29,7 +29,7 @@ pub struct Pod {
     pub addresses: Vec<IpAddr>,
     /// Addresses of its node, as the pod's status has them.
     pub host_addresses: Vec<IpAddr>,
-    /// False only if the pod says that it is not ready.
+    /// False only if the pod says that it is not ready, or not even running.
     pub ready: bool,
 }
 
@@ -130,7 +130,7 @@ impl Reader {
             let status = r.optional(&fields, "status", Reader::string)?;
             Some(kind != "Ready" || status != "False")
         });
-        pod.ready = ready.into_iter().all(|ready| ready);
+        pod.ready = phase != Some("Pending") && ready.into_iter().all(|ready| ready);
         Some(())
     }
 

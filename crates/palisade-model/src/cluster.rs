@@ -205,10 +205,10 @@ impl Model {
         self.namespaces.get(name).map_or(&NONE, |namespace| &namespace.labels)
     }
 
-    /// Who owns `address`: a pod before a node before the outside, and of two pods the one that is not being deleted.
+    /// Who owns `address`: a pod before a node before the outside, and of two pods the one that is up.
     pub fn place_of(&self, address: IpAddr) -> Place {
         let owners = self.endpoints.iter().enumerate().filter(|(_, endpoint)| endpoint.addresses.contains(&address));
-        let pod = owners.min_by_key(|(at, endpoint)| (endpoint.readiness == Readiness::Terminating, *at)).map(|(at, _)| at);
+        let pod = owners.min_by_key(|(at, endpoint)| (endpoint.readiness, *at)).map(|(at, _)| at);
         let node = || self.nodes.iter().position(|node| node.addresses.contains(&address));
         match pod {
             Some(at) => Place::Pod(EndpointId(at)),
