@@ -77,27 +77,27 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The span of what a path leads to. A path that ends in a key leads to the key and its value, when the value is on the
-    /// same line, else to the key alone. As much of the path as exists is followed.
-    pub fn locate(&self, path: &FieldPath) -> Span {
+    /// The span of what a path leads to, and how many steps of the path exist. A path that ends in a key leads to the key with its value when
+    /// that is a scalar on the same line, else to the key alone.
+    pub fn locate(&self, path: &FieldPath) -> (Span, usize) {
         let mut node = self;
         let mut span = self.span;
-        for step in &path.0 {
+        for (followed, step) in path.0.iter().enumerate() {
             match (step, &node.value) {
                 (Step::Field(name), Value::Map(entries)) => {
-                    let Some(entry) = entries.iter().find(|entry| entry.key == **name) else { return span };
+                    let Some(entry) = entries.iter().find(|entry| entry.key == **name) else { return (span, followed) };
                     span = entry.span();
                     node = &entry.value;
                 }
                 (Step::Index(at), Value::List(items)) => {
-                    let Some(item) = items.get(*at) else { return span };
+                    let Some(item) = items.get(*at) else { return (span, followed) };
                     span = item.span;
                     node = item;
                 }
-                (Step::Field(_) | Step::Index(_), _) => return span,
+                (Step::Field(_) | Step::Index(_), _) => return (span, followed),
             }
         }
-        span
+        (span, path.0.len())
     }
 }
 

@@ -81,8 +81,8 @@ impl Sources {
         self.objects.remove(key);
     }
 
-    /// The place of a field of an object, or of as much of the path as exists.
-    pub fn find(&self, key: &ObjectKey, path: &FieldPath) -> Option<Excerpt> {
+    /// The place of a field of an object: of the first path that leads all the way, else of as much of a path as exists.
+    pub fn find(&self, key: &ObjectKey, paths: &[FieldPath]) -> Option<Excerpt> {
         let extent = self.objects.get(key)?;
         let text = self.texts.get(extent.text)?;
         let document = text.content.get(extent.start..extent.end.max(extent.start))?;
@@ -91,7 +91,17 @@ impl Sources {
         for at in &extent.items {
             node = item(node, *at)?;
         }
-        let span = node.locate(path);
+        let located = paths.iter().map(|path| (node.locate(path), path.0.len()));
+        let mut best: Option<(Span, usize)> = None;
+        for ((span, followed), whole) in located {
+            if best.is_none_or(|(_, before)| followed > before) {
+                best = Some((span, followed));
+            }
+            if followed == whole {
+                break;
+            }
+        }
+        let span = best.map_or(node.span, |(span, _)| span);
         let location = Location { file: text.file.clone(), line: span.line + extent.line - 1, column: span.column };
         Some(Excerpt {
             location,
@@ -103,7 +113,7 @@ impl Sources {
 
     /// Where an object begins.
     pub fn location(&self, key: &ObjectKey) -> Option<Location> {
-        self.find(key, &FieldPath::default()).map(|excerpt| excerpt.location)
+        self.find(key, &[FieldPath::default()]).map(|excerpt| excerpt.location)
     }
 }
 

@@ -1,1 +1,14 @@
-//! What leaves the house: v1 types and their renderings.
+//! What leaves the house.
+//!
+//! `v1` holds the serialisable answers, versioned and with a schema; everything else turns the answers of the inner crates into them, or them into
+//! text. The text says nothing that the JSON does not.
+#![warn(missing_docs, clippy::as_conversions)]
+
+mod explained;
+mod locate;
+pub mod manifest;
+pub mod text;
+pub mod v1;
+mod words;
+
+pub use explained::explained;

@@ -1,0 +1,112 @@
+//! From a rule that decided, or missed, to the place in the user's YAML.
+
+use palisade_analysis::Nearest;
+use palisade_engine::{FailedRequirement, PeerMiss, Scope};
+use palisade_k8s::{FieldPath, ObjectKey, Sources};
+use palisade_model::{Direction, LabelSelector, Model, NamespaceSet, Operator, Peer, PeerSet, PolicyKind, RuleRef};
+
+use crate::v1::{Mark, Place};
+
+/// The path of a rule.
+pub(crate) fn rule_path(rule: &RuleRef) -> FieldPath {
+    let list = match rule.direction {
+        Direction::Ingress => "ingress",
+        Direction::Egress => "egress",
+    };
+    FieldPath::default().field("spec").field(list).index(rule.index)
+}
+
+/// The path of an entry of `from` or `to`.
+pub(crate) fn peer_path(rule: &RuleRef, at: usize) -> FieldPath {
+    let list = match rule.direction {
+        Direction::Ingress => "from",
+        Direction::Egress => "to",
+    };
+    rule_path(rule).field(list).index(at)
+}
+
+/// The path of an entry of `ports` or `protocols`.
+pub(crate) fn port_path(rule: &RuleRef, at: usize) -> FieldPath {
+    let list = match rule.policy.kind {
+        PolicyKind::NetworkPolicy => "ports",
+        PolicyKind::ClusterNetworkPolicy => "protocols",
+    };
+    rule_path(rule).field(list).index(at)
+}
+
+/// Paths to what made the nearest rule miss, the best first.
+pub(crate) fn nearest_paths(model: &Model, nearest: &Nearest) -> Vec<FieldPath> {
+    let rule = &nearest.step.rule;
+    let whole = rule_path(rule);
+    if let (Some(at), Some(miss)) = (nearest.peer, nearest.peer_miss()) {
+        let entry = peer_path(rule, at);
+        let mut paths = match miss {
+            PeerMiss::Labels(failed) => failed.first().map_or_else(Vec::new, |first| requirement_paths(model, rule, at, first)),
+            PeerMiss::NotInBlocks | PeerMiss::NoAddress => {
+                vec![entry.clone().field("ipBlock").field("cidr"), entry.clone().field("networks")]
+            }
+            PeerMiss::Excepted(_) => vec![entry.clone().field("ipBlock").field("except")],
+            PeerMiss::OtherNamespace { .. } => vec![entry.clone().field("podSelector")],
+            PeerMiss::NotAPod | PeerMiss::NotANode | PeerMiss::NoName | PeerMiss::Unreadable => Vec::new(),
+        };
+        paths.push(entry);
+        return paths;
+    }
+    match nearest.port {
+        Some(at) => vec![port_path(rule, at).field("port"), port_path(rule, at)],
+        None => vec![whole],
+    }
+}
+
+/// Where a requirement may stand: the API has several spellings for the same selector.
+fn requirement_paths(model: &Model, rule: &RuleRef, at: usize, failed: &FailedRequirement) -> Vec<FieldPath> {
+    let entry = peer_path(rule, at);
+    let holders: Vec<FieldPath> = match failed.scope {
+        Scope::Pod => vec![entry.clone().field("podSelector"), entry.field("pods").field("podSelector")],
+        Scope::Namespace => vec![
+            entry.clone().field("namespaceSelector"),
+            entry.clone().field("namespaces"),
+            entry.field("pods").field("namespaceSelector"),
+        ],
+        Scope::Node => vec![entry.field("nodes")],
+    };
+    let inside = |holder: FieldPath| match &failed.requirement.operator {
+        Operator::Equals(_) => holder.field("matchLabels").field(failed.requirement.key.to_string()),
+        Operator::In(_) | Operator::NotIn(_) | Operator::Exists | Operator::DoesNotExist => {
+            holder.field("matchExpressions").index(expression_index(model, rule, at, failed))
+        }
+    };
+    holders.into_iter().map(inside).collect()
+}
+
+/// Expressions come after `matchLabels` in a selector, in the order written.
+fn expression_index(model: &Model, rule: &RuleRef, at: usize, failed: &FailedRequirement) -> usize {
+    let selector = selector_of(model, rule, at, failed.scope);
+    let expressions = selector.into_iter().flat_map(|it| &it.requirements).filter(|it| !matches!(it.operator, Operator::Equals(_)));
+    expressions.take_while(|it| **it != failed.requirement).count()
+}
+
+fn selector_of<'m>(model: &'m Model, rule: &RuleRef, at: usize, scope: Scope) -> Option<&'m LabelSelector> {
+    let policy = model.policies.iter().find(|it| it.origin == rule.policy)?;
+    let rule = policy.rules.of(rule.direction).iter().find(|it| it.index == rule.index)?;
+    let PeerSet::Of(peers) = &rule.peers else { return None };
+    match (peers.get(at)?, scope) {
+        (Peer::Pods { pods, .. }, Scope::Pod) => Some(pods),
+        (Peer::Pods { namespaces: NamespaceSet::Matching(selector), .. }, Scope::Namespace) => Some(selector),
+        (Peer::Nodes(selector), Scope::Node) => Some(selector),
+        (Peer::Pods { .. } | Peer::Nodes(_) | Peer::Networks(_) | Peer::Domains(_) | Peer::Unreadable, _) => None,
+    }
+}
+
+/// The marked line at the first of `paths` that exists.
+pub(crate) fn mark(sources: &Sources, rule: &RuleRef, paths: &[FieldPath], label: String) -> Option<Mark> {
+    let excerpt = sources.find(&ObjectKey::from(&rule.policy), paths)?;
+    let before = excerpt.content.get(..excerpt.start)?;
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    let rest = excerpt.content.get(line_start..)?;
+    let line = rest.lines().next().unwrap_or("");
+    let start = excerpt.start - line_start;
+    let end = (excerpt.end - line_start).clamp(start, line.len().max(start));
+    let path = paths.first().map(ToString::to_string).unwrap_or_default();
+    Some(Mark { place: Place::from(&excerpt.location), path, line: line.to_owned(), start, end, label })
+}

@@ -1,0 +1,219 @@
+//! Answers as text for people: verdict first, place second, reason third, next step last. Colours only repeat what words say.
+
+use annotate_snippets::renderer::DecorStyle;
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use anstyle::{AnsiColor, Style};
+
+use crate::v1::{Case, Diagnostic, Edit, Explanation, Mark, Outcome, SideKind, Tier, Verdict, Walk};
+
+const BOLD: Style = Style::new().bold();
+const DIM: Style = Style::new().dimmed();
+
+fn colour(verdict: Verdict) -> Style {
+    let colour = match verdict {
+        Verdict::Allowed => AnsiColor::Green,
+        Verdict::Denied => AnsiColor::Red,
+        Verdict::DependsOnDns | Verdict::Mixed | Verdict::NoEndpoints => AnsiColor::Yellow,
+    };
+    Style::new().bold().fg_color(Some(colour.into()))
+}
+
+fn painted(style: Style, text: &str) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+/// An explanation in full, with colours; whoever prints it strips them where they are not wanted.
+pub fn explanation(it: &Explanation) -> String {
+    let mut out = String::new();
+    let single = it.cases.len() == 1;
+    out.push_str(&headline(it));
+    for qualification in &it.qualifications {
+        out.push_str(&format!("{} {qualification}\n", painted(Style::new().bold().fg_color(Some(AnsiColor::Yellow.into())), "qualified:")));
+    }
+    for case in &it.cases {
+        if !single {
+            out.push_str(&format!("\n{}\n", case_line(case)));
+        }
+        out.push_str(&case_body(case));
+    }
+    out
+}
+
+fn headline(it: &Explanation) -> String {
+    let (word, style) = match (it.trusted, it.verdict) {
+        (false, _) => ("UNKNOWN", colour(Verdict::Mixed)),
+        (true, Verdict::Allowed) => ("ALLOWED", colour(Verdict::Allowed)),
+        (true, Verdict::Denied) => ("DENIED", colour(Verdict::Denied)),
+        (true, Verdict::DependsOnDns) => ("DEPENDS ON DNS", colour(Verdict::DependsOnDns)),
+        (true, Verdict::Mixed) => ("MIXED", colour(Verdict::Mixed)),
+        (true, Verdict::NoEndpoints) => ("NO ENDPOINTS", colour(Verdict::NoEndpoints)),
+    };
+    let question = match it.cases.as_slice() {
+        [only] => ends(only),
+        _ => {
+            let port = it.question.port.as_deref().map(|port| format!("/{port}")).unwrap_or_default();
+            format!("{} → {}  {}{port}", it.question.from, it.question.to, it.question.protocol)
+        }
+    };
+    let place = match (it.trusted, it.cases.as_slice(), it.verdict) {
+        (false, _, verdict) => format!("would be {} by what could be read", plain(verdict)),
+        (true, [only], Verdict::Denied) => match (only.egress.verdict, only.ingress.verdict) {
+            (Verdict::Denied, Verdict::Denied) => "at the source's egress and at the destination's ingress".to_owned(),
+            (Verdict::Denied, _) => "at the source's egress".to_owned(),
+            (_, _) => "at the destination's ingress".to_owned(),
+        },
+        (true, _, Verdict::Mixed) => "it depends on which pods or addresses are used".to_owned(),
+        (true, _, Verdict::NoEndpoints) => "the Service has no ready pod behind this port, so no policy is asked".to_owned(),
+        (true, _, _) => String::new(),
+    };
+    let place = if place.is_empty() { place } else { format!("    {place}") };
+    format!("{}  {}{place}\n", painted(style, word), painted(BOLD, &question))
+}
+
+/// A verdict as a word in a sentence.
+pub fn plain(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Allowed => "allowed",
+        Verdict::Denied => "denied",
+        Verdict::DependsOnDns => "dependent on DNS",
+        Verdict::Mixed => "mixed",
+        Verdict::NoEndpoints => "without endpoints",
+    }
+}
+
+fn ends(case: &Case) -> String {
+    let port = case.port.map(|port| format!("/{port}")).unwrap_or_default();
+    format!("{} → {}  {}{port}", case.from.name, case.to.name, case.protocol)
+}
+
+fn case_line(case: &Case) -> String {
+    let family = case.family.as_deref().map(|it| format!(" over {it}")).unwrap_or_default();
+    let alike = |names: &[String]| if names.is_empty() { String::new() } else { format!(" and {} alike", names.len()) };
+    let who = format!("{}{} → {}{}", case.from.name, alike(&case.from.alike), case.to.name, alike(&case.to.alike));
+    format!("{}  {}{family}", painted(colour(case.verdict), &plain(case.verdict).to_uppercase()), painted(BOLD, &who))
+}
+
+fn case_body(case: &Case) -> String {
+    let mut out = String::new();
+    let same = case.egress.reason == "itself" && case.ingress.reason == "itself";
+    if same {
+        out.push_str(&format!("\n  {}\n", case.egress.sentence));
+    } else {
+        out.push_str(&walk("egress", &case.from.name, case.from.kind, &case.egress));
+        out.push_str(&walk("ingress", &case.to.name, case.to.kind, &case.ingress));
+    }
+    for note in &case.notes {
+        out.push_str(&format!("\n{} {note}", painted(BOLD, "note:")));
+    }
+    if !case.notes.is_empty() {
+        out.push('\n');
+    }
+    out.push_str(&flips(case));
+    out
+}
+
+fn walk(direction: &str, name: &str, kind: SideKind, walk: &Walk) -> String {
+    if kind != SideKind::Pod {
+        return format!("\n{}  {}\n", painted(BOLD, &format!("{direction} of {name}")), painted(DIM, &walk.sentence));
+    }
+    let verdict = match walk.verdict {
+        Verdict::Allowed => "accepted",
+        Verdict::Denied => "denied",
+        Verdict::DependsOnDns => "depends on DNS",
+        Verdict::Mixed | Verdict::NoEndpoints => plain(walk.verdict),
+    };
+    let title = format!("{direction} of {name}");
+    let mut out = format!("\n{}  {}\n", painted(BOLD, &format!("{title:<32}")), painted(colour(walk.verdict), verdict));
+    for tier in &walk.tiers {
+        out.push_str(&tier_lines(tier));
+    }
+    if walk.reason == "default" {
+        out.push_str("  default        accept\n");
+    }
+    out
+}
+
+fn tier_lines(tier: &Tier) -> String {
+    let tried = match (tier.outcome, tier.policies.len(), tier.rules.len()) {
+        (Outcome::NoMatch, policies, rules) if policies > 0 => painted(
+            DIM,
+            &format!("   {} selecting the pod, {} tried", count(policies, "policy", "policies"), count(rules, "rule", "rules")),
+        ),
+        _ => String::new(),
+    };
+    let place = tier.mark.as_ref().map(|it| painted(DIM, &format!("   {}:{}", it.place.file, it.place.line))).unwrap_or_default();
+    let (head, rest) = tier.sentence.split_once("; nearest: ").map_or((tier.sentence.as_str(), None), |(head, rest)| (head, Some(rest)));
+    let mut out = format!("  {:<13}  {head}{tried}{place}\n", tier.tier);
+    if let Some(rest) = rest {
+        out.push_str(&format!("  {:<13}  nearest: {rest}\n", ""));
+    }
+    if tier.outcome == Outcome::Isolated && tier.mark.is_none() {
+        for policy in &tier.policies {
+            let place = policy.place.as_ref().map(|it| format!("{}:{}", it.file, it.line)).unwrap_or_default();
+            out.push_str(&format!("  {:<13}  {}\n", "", painted(DIM, &format!("`{}` {place}", policy.name))));
+        }
+    }
+    if let Some(mark) = &tier.mark {
+        out.push_str(&excerpt(mark));
+    }
+    out
+}
+
+fn count(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+/// A line of the user's YAML, marked as rustc would.
+fn excerpt(mark: &Mark) -> String {
+    let span = mark.start.min(mark.line.len())..mark.end.min(mark.line.len());
+    let snippet = Snippet::source(mark.line.as_str())
+        .line_start(mark.place.line)
+        .path(mark.place.file.as_str())
+        .annotation(AnnotationKind::Primary.span(span).label(mark.label.as_str()));
+    let group = Group::with_level(Level::NOTE).element(snippet);
+    let rendered = Renderer::styled().decor_style(DecorStyle::Unicode).render(&[group]);
+    rendered.lines().map(|line| format!("      {line}\n")).collect()
+}
+
+fn flips(case: &Case) -> String {
+    let mut out = String::new();
+    let goal = match case.verdict {
+        Verdict::Allowed => "to deny it",
+        Verdict::Denied | Verdict::DependsOnDns | Verdict::Mixed | Verdict::NoEndpoints => "to allow it",
+    };
+    for (at, flip) in case.flips.iter().enumerate() {
+        let lead = if at == 0 {
+            format!("\n{} {goal}, ", painted(Style::new().bold().fg_color(Some(AnsiColor::Cyan.into())), "help:"))
+        } else {
+            "      or ".to_owned()
+        };
+        for (number, it) in flip.edits.iter().enumerate() {
+            let lead = if number == 0 { lead.clone() } else { "      and ".to_owned() };
+            out.push_str(&edit(&lead, it));
+        }
+    }
+    out
+}
+
+fn edit(lead: &str, it: &Edit) -> String {
+    let mut out = format!("{lead}{}{}\n", it.sentence, if it.yaml.is_some() { ":" } else { "" });
+    for line in it.yaml.iter().flat_map(|yaml| yaml.lines()) {
+        out.push_str(&format!("        {line}\n"));
+    }
+    out
+}
+
+/// What was noticed while reading, one line each; notes last.
+pub fn diagnostic(it: &Diagnostic) -> String {
+    let style = match it.severity.as_str() {
+        "error" => Style::new().bold().fg_color(Some(AnsiColor::Red.into())),
+        "warning" => Style::new().bold().fg_color(Some(AnsiColor::Yellow.into())),
+        _ => BOLD,
+    };
+    let place = it.place.as_ref().map(|at| format!("{}:{}:{}: ", at.file, at.line, at.column)).unwrap_or_default();
+    let object = if it.object.is_empty() { String::new() } else { format!("{}: ", it.object) };
+    let path = if it.path.is_empty() { String::new() } else { format!("`{}`: ", it.path) };
+    let help = it.help.as_deref().map(|help| format!("\n  {} {help}", painted(BOLD, "help:"))).unwrap_or_default();
+    let head = painted(style, &format!("{}[{}]:", it.severity, it.code));
+    format!("{place}{head} {object}{path}{}{help}\n", it.message)
+}

@@ -1,0 +1,324 @@
+//! Version 1 of every answer. Fields are added, never renamed or removed; a change of meaning is a `v2`.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The `apiVersion` of everything in here.
+pub const API_VERSION: &str = "palisade.dev/v1";
+
+/// Why a connection is allowed or denied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// `palisade.dev/v1`.
+    pub api_version: String,
+    /// `Explanation`.
+    pub kind: String,
+    /// What was asked.
+    pub question: Question,
+    /// The answer over all cases.
+    pub verdict: Verdict,
+    /// False when an object that may matter could not be read: then `verdict` is only what the rest says.
+    pub trusted: bool,
+    /// Where the verdict is limited by what was read: policies that were refused, resources that are forbidden.
+    pub qualifications: Vec<String>,
+    /// One for each way the connection can go that policy tells apart.
+    pub cases: Vec<Case>,
+    /// What was noticed while reading.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// What was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Question {
+    /// The source, as written.
+    pub from: String,
+    /// The destination, as written.
+    pub to: String,
+    /// `tcp`, `udp`, `sctp`, `icmp`.
+    pub protocol: String,
+    /// The port, as written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<String>,
+}
+
+/// An answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Verdict {
+    /// It passes.
+    Allowed,
+    /// It is dropped.
+    Denied,
+    /// It depends on what a domain name in a policy resolves to.
+    DependsOnDns,
+    /// Some cases are allowed and some denied.
+    Mixed,
+    /// The Service has no endpoint, so no policy is asked.
+    NoEndpoints,
+}
+
+/// One way the connection can go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Case {
+    /// The source.
+    pub from: Side,
+    /// The destination, after any Service.
+    pub to: Side,
+    /// The IP protocol.
+    pub protocol: String,
+    /// The destination's port, after any Service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    /// `IPv4` or `IPv6`, where addresses are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub family: Option<String>,
+    /// How many pairs of pods this case stands for.
+    pub pairs: usize,
+    /// The answer.
+    pub verdict: Verdict,
+    /// The source's side of it.
+    pub egress: Walk,
+    /// The destination's side of it.
+    pub ingress: Walk,
+    /// What to know about this answer.
+    pub notes: Vec<String>,
+    /// What would change it; each was tried out.
+    pub flips: Vec<Flip>,
+}
+
+/// One end of a connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Side {
+    /// What to call it.
+    pub name: String,
+    /// What stands there.
+    pub kind: SideKind,
+    /// The address it uses, where one is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// Its labels.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub labels: String,
+    /// Others that this one stands for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub alike: Vec<String>,
+}
+
+/// What stands at an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum SideKind {
+    /// A pod of the pod network.
+    Pod,
+    /// A node, or a host-network pod on it.
+    Node,
+    /// An address that the cluster does not know.
+    Outside,
+}
+
+/// One direction of a connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Walk {
+    /// Its answer.
+    pub verdict: Verdict,
+    /// What gave it, in a form for programs: `np/NAMESPACE/NAME#RULE`, `cnp/NAME#RULE`, `isolated`, `default`, `own-node`, `itself`, `not-a-pod`.
+    pub reason: String,
+    /// The same in a sentence.
+    pub sentence: String,
+    /// The tiers that were asked, in order.
+    pub tiers: Vec<Tier>,
+}
+
+/// One tier that was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Tier {
+    /// `Admin`, `NetworkPolicy` or `Baseline`.
+    pub tier: String,
+    /// What it said.
+    pub outcome: Outcome,
+    /// The same in a sentence.
+    pub sentence: String,
+    /// The policies that select the subject, in the order they are asked.
+    pub policies: Vec<Policy>,
+    /// The rules that were tried, in order.
+    pub rules: Vec<Rule>,
+    /// The place in the manifests that decided, or came nearest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mark: Option<Mark>,
+}
+
+/// What a tier said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Outcome {
+    /// An Accept rule matched.
+    Accept,
+    /// A Deny rule matched.
+    Deny,
+    /// A Pass rule matched: on to the next tier.
+    Pass,
+    /// No rule matched: on to the next tier.
+    NoMatch,
+    /// No NetworkPolicy isolates the subject in this direction.
+    NotIsolated,
+    /// Isolated, and no rule accepts.
+    Isolated,
+    /// Isolated, but the source is the subject's own node.
+    OwnNode,
+    /// Isolated, but a Service led the pod back to itself.
+    Itself,
+}
+
+/// A policy that was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Policy {
+    /// Its kind.
+    pub kind: String,
+    /// Its namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// Where it stands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
+}
+
+/// A rule that was tried.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Rule {
+    /// `np/NAMESPACE/NAME#RULE` or `cnp/NAME#RULE`.
+    pub rule: String,
+    /// The name the author gave it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// `Accept`, `Deny` or `Pass`.
+    pub action: String,
+    /// Whether it matched.
+    pub result: Tried,
+    /// The entry of `from` or `to` that matched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer: Option<usize>,
+    /// The entry of `ports` or `protocols` that matched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<usize>,
+    /// Why it did not match, one sentence for each part that missed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missed: Vec<String>,
+    /// True for the rule of an isolated pod that came nearest to accepting.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub nearest: bool,
+}
+
+/// What came of trying a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Tried {
+    /// It matched.
+    Matched,
+    /// It did not.
+    Missed,
+    /// It matches if a domain name resolves to the destination.
+    DependsOnDns,
+}
+
+/// A place in a manifest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Place {
+    /// The file as it was named, `-`, or the resource of a live cluster.
+    pub file: String,
+    /// From 1.
+    pub line: usize,
+    /// From 1.
+    pub column: usize,
+}
+
+/// A marked line of a manifest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Mark {
+    /// Where it begins.
+    pub place: Place,
+    /// The field, as a path from the object.
+    pub path: String,
+    /// The whole line.
+    pub line: String,
+    /// First byte of the mark in the line.
+    pub start: usize,
+    /// One past its last byte.
+    pub end: usize,
+    /// What to say under it.
+    pub label: String,
+}
+
+/// A way to change the verdict: all edits together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Flip {
+    /// The edits.
+    pub edits: Vec<Edit>,
+}
+
+/// One change to the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Edit {
+    /// What to do.
+    pub sentence: String,
+    /// What to write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub yaml: Option<String>,
+}
+
+/// Something that was noticed while reading input.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Diagnostic {
+    /// `error`, `warning` or `note`.
+    pub severity: String,
+    /// A stable name for this sort of problem.
+    pub code: String,
+    /// Where it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
+    /// The object it concerns.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub object: String,
+    /// The field it concerns.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub path: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub help: Option<String>,
+}
+
+impl From<&palisade_model::Diagnostic> for Diagnostic {
+    fn from(it: &palisade_model::Diagnostic) -> Diagnostic {
+        Diagnostic {
+            severity: it.severity.to_string(),
+            code: it.code.to_owned(),
+            place: it.location.as_ref().map(Place::from),
+            object: it.object.to_string(),
+            path: it.path.to_string(),
+            message: it.message.to_string(),
+            help: it.help.as_deref().map(str::to_owned),
+        }
+    }
+}
+
+impl From<&palisade_model::Location> for Place {
+    fn from(it: &palisade_model::Location) -> Place {
+        Place { file: it.file.to_string(), line: it.line, column: it.column }
+    }
+}
