@@ -217,3 +217,44 @@ pub fn diagnostic(it: &Diagnostic) -> String {
     let head = painted(style, &format!("{}[{}]:", it.severity, it.code));
     format!("{place}{head} {object}{path}{}{help}\n", it.message)
 }
+
+/// One line of a verdict table.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The source.
+    pub from: String,
+    /// The destination.
+    pub to: String,
+    /// The traffic, as in `tcp/80`.
+    pub traffic: String,
+    /// The answer.
+    pub explanation: Explanation,
+}
+
+/// Verdicts with the reason of each, under one heading for each destination and port.
+pub fn table(rows: &[Row]) -> String {
+    let width = rows.iter().map(|row| row.from.chars().count()).max().unwrap_or(0);
+    let mut out = String::new();
+    let mut heading = None;
+    for row in rows {
+        if heading.replace((&row.to, &row.traffic)) != Some((&row.to, &row.traffic)) {
+            out.push_str(&format!("\n{}\n", painted(BOLD, &format!("to {}  {}", row.to, row.traffic))));
+        }
+        let verdict = painted(colour(row.explanation.verdict), &format!("{:<8}", plain(row.explanation.verdict)));
+        out.push_str(&format!("  {:<width$}  {verdict}  {}\n", row.from, painted(DIM, &decisive(&row.explanation))));
+    }
+    out
+}
+
+/// The sentence that matters most: of the direction that denies, else of the one that a policy decided.
+fn decisive(it: &Explanation) -> String {
+    let Some(case) = it.cases.first() else { return String::new() };
+    let by_policy = |walk: &Walk| walk.reason.contains('#');
+    let walk = match (case.egress.verdict, case.ingress.verdict) {
+        (Verdict::Denied, _) => &case.egress,
+        (_, Verdict::Denied) => &case.ingress,
+        _ if by_policy(&case.ingress) || !by_policy(&case.egress) => &case.ingress,
+        _ => &case.egress,
+    };
+    walk.sentence.clone()
+}

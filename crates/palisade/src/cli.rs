@@ -1,0 +1,156 @@
+//! Every argument, with its help. `--help` is documentation.
+
+use std::path::PathBuf;
+
+use clap::builder::Styles;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Network policy for Kubernetes that can say why.
+#[derive(Debug, Parser)]
+#[command(name = "palisade", version, styles = Styles::styled(), max_term_width = 110, arg_required_else_help = true)]
+#[command(after_help = "\
+Examples:
+  palisade demo                                                   see it work, without a cluster
+  palisade explain -f manifests/ --from shop/web --to shop/db --port 5432
+  kubectl get netpol,ns,pods -A -o yaml | palisade explain -f - --from shop/web --to 10.1.2.3 --port 443
+  palisade test -f manifests/ expectations.yaml
+
+As a kubectl plugin: name the binary kubectl-palisade, put it on the PATH, and say `kubectl palisade explain …`.
+Exit codes: 0 yes, allowed, clean; 1 no, denied, found something; 2 could not tell.")]
+pub(crate) struct Cli {
+    /// When to use colours
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: Color,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, and unless NO_COLOR is set
+    Auto,
+    Always,
+    Never,
+}
+
+impl Color {
+    pub(crate) fn choice(self) -> anstream::ColorChoice {
+        match self {
+            Color::Auto => anstream::ColorChoice::Auto,
+            Color::Always => anstream::ColorChoice::Always,
+            Color::Never => anstream::ColorChoice::Never,
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Explain(ExplainArgs),
+    Demo(DemoArgs),
+    Completions(CompletionsArgs),
+    Schema(SchemaArgs),
+}
+
+/// Where the objects come from.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Input")]
+pub(crate) struct InputArgs {
+    /// A file, a folder or `-` for standard input; may be repeated. Without it a live cluster is asked
+    ///
+    /// YAML of any number of documents, JSON, and Lists. Folders are read with all their .yaml, .yml and .json files.
+    #[arg(short = 'f', long = "filename", value_name = "FILE|DIR|-")]
+    pub(crate) filename: Vec<String>,
+    /// The kubeconfig to use, instead of KUBECONFIG, ~/.kube/config or the pod's own account
+    #[arg(long, value_name = "FILE", conflicts_with = "filename")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig to use
+    #[arg(long, value_name = "NAME", conflicts_with = "filename")]
+    pub(crate) context: Option<String>,
+    /// Ask the live cluster for this namespace only, when all may not be listed
+    #[arg(short = 'n', long, value_name = "NAME", conflicts_with = "filename")]
+    pub(crate) namespace: Option<String>,
+}
+
+/// Why is this connection allowed or denied
+///
+/// Answers for one connection: the verdict, the walk through every tier at both ends with the place in the YAML that decided, and what would
+/// change it. Nothing is sent anywhere; the answer is worked out from the objects.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+An end of the connection is one of
+  shop/web-7c9          a pod, or a workload of that name
+  shop/deploy/web       the pods of a workload (deploy, sts, ds, rs, rc, job, cj)
+  shop/app=web,v=2      any pod with these labels, whether it exists or not
+  10.1.2.3, fd00::7     an address; if a pod, a node or a Service has it, it is that pod, node or Service
+  node/worker-1         a node, or anything on its host network
+  svc/shop/db           a Service, only as --to: the port is the Service's, and the pods behind it are judged
+
+Examples:
+  palisade explain -f manifests/ --from shop/web --to shop/db --port 5432
+  palisade explain -f policies.yaml --from shop/app=web --to shop/app=db --port 5432      no pods needed
+  palisade explain -f manifests/ --from 203.0.113.7 --to svc/shop/web --port http
+  palisade explain -f manifests/ --from shop/web --to shop/db --protocol icmp -o json
+  helm template . | palisade explain -f - --from shop/web --to shop/db --port 5432
+  palisade explain --context prod --from shop/web --to shop/db --port 5432               asks the live cluster
+
+Exit codes: 0 allowed, 1 denied, 2 could not tell.")]
+pub(crate) struct ExplainArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Who opens the connection
+    #[arg(long, value_name = "END")]
+    pub(crate) from: String,
+    /// Who is called
+    #[arg(long, value_name = "END")]
+    pub(crate) to: String,
+    /// The destination's port, by number or by the name the destination gives it
+    #[arg(long, short = 'p', value_name = "PORT")]
+    pub(crate) port: Option<String>,
+    /// tcp, udp, sctp or icmp
+    #[arg(long, value_name = "PROTOCOL", default_value = "tcp")]
+    pub(crate) protocol: String,
+    /// text for people, json for programs (`palisade schema explanation` is its schema)
+    #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
+    pub(crate) output: Output,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    Text,
+    Json,
+}
+
+/// Show what Palisade does, with an example cluster and no cluster needed
+///
+/// Reads the example of a shop with three tiers, a second tenant and monitoring, prints the verdict of every pair with its reason, and explains one.
+#[derive(Args, Debug)]
+pub(crate) struct DemoArgs {}
+
+/// Print a completion script for a shell
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  source <(palisade completions bash)
+  palisade completions zsh > ~/.zfunc/_palisade
+  palisade completions fish > ~/.config/fish/completions/palisade.fish")]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Print the JSON schema of an output, or the reference of names and commands
+#[derive(Args, Debug)]
+pub(crate) struct SchemaArgs {
+    /// What to print
+    pub(crate) of: SchemaOf,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum SchemaOf {
+    /// The schema of `explain -o json`
+    Explanation,
+    /// Every name that Palisade gives to something outside itself, as Markdown
+    Names,
+    /// Every command with its help, as Markdown
+    Cli,
+}

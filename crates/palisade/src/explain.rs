@@ -1,0 +1,62 @@
+//! `palisade explain`.
+
+use anyhow::{Result, anyhow, bail};
+use palisade_analysis::{Asked, Party, PortAsked};
+use palisade_model::Protocol;
+use palisade_report::{explained, text, v1};
+
+use crate::cli::{ExplainArgs, Output};
+use crate::input::{self, Input};
+use crate::outcome::{Exit, Outcome};
+
+pub(crate) fn run(args: &ExplainArgs) -> Result<Outcome> {
+    let asked = asked(args)?;
+    let input = input::read(&args.input)?;
+    let explanation = match explain(&input, args, &asked) {
+        Ok(explanation) => explanation,
+        Err(error) => {
+            let stderr = format!("{}error: {error}\n", input.noticed());
+            return Ok(Outcome::cannot_tell(stderr));
+        }
+    };
+    let exit = match (explanation.trusted, explanation.verdict) {
+        (true, v1::Verdict::Allowed) => Exit::Yes,
+        (true, v1::Verdict::Denied) => Exit::No,
+        (true, v1::Verdict::DependsOnDns | v1::Verdict::Mixed | v1::Verdict::NoEndpoints) | (false, _) => Exit::CannotTell,
+    };
+    Ok(match args.output {
+        Output::Text => Outcome { stdout: text::explanation(&explanation), stderr: input.noticed(), exit },
+        Output::Json => Outcome { stdout: serde_json::to_string_pretty(&explanation)? + "\n", stderr: String::new(), exit },
+    })
+}
+
+fn asked(args: &ExplainArgs) -> Result<Asked> {
+    let protocol = Protocol::parse(&args.protocol);
+    let Some(protocol) = protocol else { bail!("`--protocol {}`: tcp, udp, sctp or icmp", args.protocol) };
+    let port = match (protocol, args.port.as_deref()) {
+        (Protocol::Port(_), None) => bail!("`--port` is missing; {} has ports, and policies tell them apart", protocol),
+        (Protocol::Port(_), Some(text)) => port(text)?,
+        (Protocol::Icmp | Protocol::Other(_), None) => PortAsked::None,
+        (Protocol::Icmp | Protocol::Other(_), Some(_)) => bail!("`--port`: {protocol} has no ports"),
+    };
+    let end = |flag: &str, text: &str| Party::parse(text).map_err(|error| anyhow!("`{flag}`: {error}"));
+    Ok(Asked { from: end("--from", &args.from)?, to: end("--to", &args.to)?, protocol, port })
+}
+
+fn port(text: &str) -> Result<PortAsked> {
+    let number = text.bytes().all(|it| it.is_ascii_digit());
+    match text.parse::<u16>() {
+        Ok(0) => bail!("`--port 0`: ports are 1 to 65535"),
+        Ok(port) if number => Ok(PortAsked::Number(port)),
+        Err(_) if number || text.is_empty() || text.starts_with('-') => bail!("`--port {text}`: ports are 1 to 65535, or a name"),
+        Ok(_) | Err(_) => Ok(PortAsked::Name(text.to_owned())),
+    }
+}
+
+fn explain(input: &Input, args: &ExplainArgs, asked: &Asked) -> Result<v1::Explanation, String> {
+    let explanation = palisade_analysis::explain(&input.snapshot.model, asked)?;
+    let question =
+        v1::Question { from: args.from.clone(), to: args.to.clone(), protocol: asked.protocol.to_string(), port: args.port.clone() };
+    let Input { snapshot, unavailable } = input;
+    Ok(explained(question, &explanation, &snapshot.sources, &snapshot.diagnostics, unavailable))
+}

@@ -1,0 +1,48 @@
+//! `palisade schema`: what the files in docs/ are made from.
+
+use anyhow::Result;
+use clap::CommandFactory;
+use palisade_report::v1;
+
+use crate::cli::{Cli, SchemaArgs, SchemaOf};
+use crate::names::NAMES;
+use crate::outcome::Outcome;
+
+pub(crate) fn run(args: &SchemaArgs) -> Result<Outcome> {
+    Ok(Outcome::said(match args.of {
+        SchemaOf::Explanation => serde_json::to_string_pretty(&schemars::schema_for!(v1::Explanation))? + "\n",
+        SchemaOf::Names => names(),
+        SchemaOf::Cli => commands(),
+    }))
+}
+
+fn names() -> String {
+    let mut out =
+        String::from("# Names\n\nEvery name that Palisade gives to something outside itself. Written by `palisade schema names`.\n\n");
+    out.push_str("| name | is a | for |\n|---|---|---|\n");
+    for (name, what, purpose) in NAMES {
+        out.push_str(&format!("| `{name}` | {what} | {purpose} |\n"));
+    }
+    out
+}
+
+fn commands() -> String {
+    let mut out = String::from("# Commands\n\nEvery command with its help. Written by `palisade schema cli`.\n");
+    let mut root = Cli::command().term_width(100);
+    root.build();
+    section(&mut out, &mut root, "palisade");
+    let names: Vec<String> = root.get_subcommands().map(|it| it.get_name().to_owned()).filter(|it| it != "help").collect();
+    for name in names {
+        if let Some(command) = root.find_subcommand_mut(&name) {
+            let mut command = command.clone().term_width(100);
+            section(&mut out, &mut command, &format!("palisade {name}"));
+        }
+    }
+    out
+}
+
+fn section(out: &mut String, command: &mut clap::Command, title: &str) {
+    let help = command.render_long_help().to_string();
+    let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+    out.push_str(&format!("\n## {title}\n\n```text\n{}\n```\n", lines.join("\n").trim_end()));
+}
