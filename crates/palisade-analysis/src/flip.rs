@@ -152,7 +152,8 @@ fn relabel(model: &Model, flow: &Flow, direction: Direction, walk: &Walk) -> Opt
         (it.scope == Scope::Pod).then(|| (it.requirement.key.to_string(), value))
     };
     let labels: Option<Vec<(String, String)>> = failed.iter().map(wanted).collect();
-    let pod = pod_at(model, other(flow, direction))?;
+    // A pod that was only asked about has no labels to change: whoever asks would ask about another one.
+    let pod = pod_at(model, other(flow, direction)).filter(|pod| !pod.name.name.contains('=') && !pod.name.name.contains('('))?;
     Some(Edit::Relabel { pod: pod.name.to_string(), labels: labels?, matches: nearest.step.rule.clone() })
 }
 

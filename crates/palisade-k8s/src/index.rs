@@ -198,7 +198,7 @@ fn diagnose(file: &Arc<str>, key: &ObjectKey, problem: &Problem) -> Diagnostic {
         severity: problem.consequence.severity(),
         code: problem.code,
         location: Some(Location { file: file.clone(), line: problem.span.line, column: problem.span.column }),
-        object: key.to_string().into(),
+        object: if *key.kind == *"document" { Box::default() } else { key.to_string().into() },
         path: problem.path.to_string().into(),
         message: problem.message.as_str().into(),
         help: problem.help.as_deref().map(Into::into),

@@ -3,9 +3,11 @@
 use palisade_analysis::{self as analysis, Answer, Nearest, nearest};
 use palisade_engine as engine;
 use palisade_k8s::{ObjectKey, Sources};
-use palisade_model::{Action, Diagnostic, Direction, End, Flow, Model, Place, PolicyRef, Reason, RuleRef, Severity, Verdict};
+use palisade_model::{
+    Action, Diagnostic, Direction, End, Flow, Model, Path, Place, PolicyRef, PortSet, Reason, RuleRef, Severity, Verdict,
+};
 
-use crate::locate::{mark, nearest_paths, peer_path, port_path, rule_path};
+use crate::locate::{mark, matched_paths, nearest_paths, port_path, rule_path};
 use crate::{manifest, v1, words};
 
 /// Writes down an explanation, with its places in the manifests.
@@ -85,6 +87,7 @@ impl Writer<'_> {
             to: self.side(&case.to, &flow.to),
             protocol: flow.protocol.to_string(),
             port: flow.port,
+            through_service: flow.path == Path::Service,
             family: case.family.map(|it| it.to_string()),
             pairs: case.pairs,
             verdict: verdict(case.decision.verdict),
@@ -144,6 +147,7 @@ impl Writer<'_> {
                 None => action.to_string(),
             },
             engine::Outcome::NoMatch if step.policies.is_empty() => "no policy selects the pod".to_owned(),
+            engine::Outcome::NoMatch if step.rules.is_empty() => format!("no {direction} rule for the pod"),
             engine::Outcome::NoMatch => "no rule matches".to_owned(),
             engine::Outcome::NotIsolated => format!("not isolated for {direction}"),
             engine::Outcome::OwnNode => format!("isolated by {}; the source is the pod's own node", words::several(&step.policies)),
@@ -191,8 +195,12 @@ impl Writer<'_> {
                     (_, None) => format!("{action}: matches everyone"),
                 };
                 let rule = &last.rule;
-                let paths = [peer.map(|at| peer_path(rule, at)), port.map(|at| port_path(rule, at)), Some(rule_path(rule))];
-                mark(self.sources, rule, &paths.into_iter().flatten().collect::<Vec<_>>(), label)
+                let paths = match (peer, port) {
+                    (Some(at), _) => matched_paths(self.model, rule, *at),
+                    (None, Some(at)) => vec![port_path(rule, *at)],
+                    (None, None) => vec![rule_path(rule)],
+                };
+                mark(self.sources, rule, &paths, label)
             }
             _ => None,
         }
@@ -245,7 +253,11 @@ impl Writer<'_> {
                     }
                     None => String::new(),
                 };
-                v1::Edit { sentence: format!("create this NetworkPolicy{closes}"), yaml: Some(manifest::network_policy(policy)) }
+                let wide = match policy.rules.egress.iter().chain(&policy.rules.ingress).any(|rule| rule.ports == PortSet::Any) {
+                    true => " (a NetworkPolicy cannot name this protocol, so it accepts all traffic between them)",
+                    false => "",
+                };
+                v1::Edit { sentence: format!("create this NetworkPolicy{closes}{wide}"), yaml: Some(manifest::network_policy(policy)) }
             }
             analysis::Edit::Relabel { pod, labels, matches } => {
                 let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();

@@ -1,9 +1,9 @@
 //! From a rule that decided, or missed, to the place in the user's YAML.
 
 use palisade_analysis::Nearest;
-use palisade_engine::{FailedRequirement, PeerMiss, Scope};
+use palisade_engine::{PeerMiss, Scope};
 use palisade_k8s::{FieldPath, ObjectKey, Sources};
-use palisade_model::{Direction, LabelSelector, Model, NamespaceSet, Operator, Peer, PeerSet, PolicyKind, RuleRef};
+use palisade_model::{Direction, LabelSelector, Model, NamespaceSet, Operator, Peer, PeerSet, PolicyKind, Requirement, RuleRef};
 
 use crate::v1::{Mark, Place};
 
@@ -34,6 +34,21 @@ pub(crate) fn port_path(rule: &RuleRef, at: usize) -> FieldPath {
     rule_path(rule).field(list).index(at)
 }
 
+/// Paths to what made a peer entry match, the best first: its first requirement, else the entry.
+pub(crate) fn matched_paths(model: &Model, rule: &RuleRef, at: usize) -> Vec<FieldPath> {
+    let entry = peer_path(rule, at);
+    let mut paths = Vec::new();
+    for scope in [Scope::Pod, Scope::Namespace, Scope::Node] {
+        let first = selector_of(model, rule, at, scope).and_then(|it| it.requirements.first());
+        if let Some(requirement) = first {
+            paths.extend(requirement_paths(model, rule, at, scope, requirement));
+        }
+    }
+    paths.extend([entry.clone().field("ipBlock").field("cidr"), entry.clone().field("networks"), entry.clone().field("domainNames")]);
+    paths.push(entry);
+    paths
+}
+
 /// Paths to what made the nearest rule miss, the best first.
 pub(crate) fn nearest_paths(model: &Model, nearest: &Nearest) -> Vec<FieldPath> {
     let rule = &nearest.step.rule;
@@ -41,7 +56,9 @@ pub(crate) fn nearest_paths(model: &Model, nearest: &Nearest) -> Vec<FieldPath> 
     if let (Some(at), Some(miss)) = (nearest.peer, nearest.peer_miss()) {
         let entry = peer_path(rule, at);
         let mut paths = match miss {
-            PeerMiss::Labels(failed) => failed.first().map_or_else(Vec::new, |first| requirement_paths(model, rule, at, first)),
+            PeerMiss::Labels(failed) => {
+                failed.first().map_or_else(Vec::new, |it| requirement_paths(model, rule, at, it.scope, &it.requirement))
+            }
             PeerMiss::NotInBlocks | PeerMiss::NoAddress => {
                 vec![entry.clone().field("ipBlock").field("cidr"), entry.clone().field("networks")]
             }
@@ -59,9 +76,9 @@ pub(crate) fn nearest_paths(model: &Model, nearest: &Nearest) -> Vec<FieldPath> 
 }
 
 /// Where a requirement may stand: the API has several spellings for the same selector.
-fn requirement_paths(model: &Model, rule: &RuleRef, at: usize, failed: &FailedRequirement) -> Vec<FieldPath> {
+fn requirement_paths(model: &Model, rule: &RuleRef, at: usize, scope: Scope, requirement: &Requirement) -> Vec<FieldPath> {
     let entry = peer_path(rule, at);
-    let holders: Vec<FieldPath> = match failed.scope {
+    let holders: Vec<FieldPath> = match scope {
         Scope::Pod => vec![entry.clone().field("podSelector"), entry.field("pods").field("podSelector")],
         Scope::Namespace => vec![
             entry.clone().field("namespaceSelector"),
@@ -70,20 +87,20 @@ fn requirement_paths(model: &Model, rule: &RuleRef, at: usize, failed: &FailedRe
         ],
         Scope::Node => vec![entry.field("nodes")],
     };
-    let inside = |holder: FieldPath| match &failed.requirement.operator {
-        Operator::Equals(_) => holder.field("matchLabels").field(failed.requirement.key.to_string()),
+    let inside = |holder: FieldPath| match &requirement.operator {
+        Operator::Equals(_) => holder.field("matchLabels").field(requirement.key.to_string()),
         Operator::In(_) | Operator::NotIn(_) | Operator::Exists | Operator::DoesNotExist => {
-            holder.field("matchExpressions").index(expression_index(model, rule, at, failed))
+            holder.field("matchExpressions").index(expression_index(model, rule, at, scope, requirement))
         }
     };
     holders.into_iter().map(inside).collect()
 }
 
 /// Expressions come after `matchLabels` in a selector, in the order written.
-fn expression_index(model: &Model, rule: &RuleRef, at: usize, failed: &FailedRequirement) -> usize {
-    let selector = selector_of(model, rule, at, failed.scope);
+fn expression_index(model: &Model, rule: &RuleRef, at: usize, scope: Scope, requirement: &Requirement) -> usize {
+    let selector = selector_of(model, rule, at, scope);
     let expressions = selector.into_iter().flat_map(|it| &it.requirements).filter(|it| !matches!(it.operator, Operator::Equals(_)));
-    expressions.take_while(|it| **it != failed.requirement).count()
+    expressions.take_while(|it| *it != requirement).count()
 }
 
 fn selector_of<'m>(model: &'m Model, rule: &RuleRef, at: usize, scope: Scope) -> Option<&'m LabelSelector> {

@@ -4,7 +4,7 @@ use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use anstyle::{AnsiColor, Style};
 
-use crate::v1::{Case, Diagnostic, Edit, Explanation, Mark, Outcome, SideKind, Tier, Verdict, Walk};
+use crate::v1::{Case, Diagnostic, Edit, Explanation, Mark, Outcome, Rule, SideKind, Tier, Tried, Verdict, Walk};
 
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
@@ -22,8 +22,17 @@ fn painted(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// An explanation in full, with colours; whoever prints it strips them where they are not wanted.
-pub fn explanation(it: &Explanation) -> String {
+/// How much of the walk to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// What decided.
+    Decisive,
+    /// Every rule that was tried, and why it missed.
+    Everything,
+}
+
+/// An explanation, with colours; whoever prints it strips them where they are not wanted.
+pub fn explanation(it: &Explanation, detail: Detail) -> String {
     let mut out = String::new();
     let single = it.cases.len() == 1;
     out.push_str(&headline(it));
@@ -34,7 +43,7 @@ pub fn explanation(it: &Explanation) -> String {
         if !single {
             out.push_str(&format!("\n{}\n", case_line(case)));
         }
-        out.push_str(&case_body(case));
+        out.push_str(&case_body(case, detail));
     }
     out
 }
@@ -49,11 +58,9 @@ fn headline(it: &Explanation) -> String {
         (true, Verdict::NoEndpoints) => ("NO ENDPOINTS", colour(Verdict::NoEndpoints)),
     };
     let question = match it.cases.as_slice() {
+        [only] if only.through_service => format!("{} → {}{}", only.from.name, called(it), ends(only).trim_start_matches(&only.from.name)),
         [only] => ends(only),
-        _ => {
-            let port = it.question.port.as_deref().map(|port| format!("/{port}")).unwrap_or_default();
-            format!("{} → {}  {}{port}", it.question.from, it.question.to, it.question.protocol)
-        }
+        _ => format!("{} → {}", it.question.from, called(it)),
     };
     let place = match (it.trusted, it.cases.as_slice(), it.verdict) {
         (false, _, verdict) => format!("would be {} by what could be read", plain(verdict)),
@@ -68,6 +75,12 @@ fn headline(it: &Explanation) -> String {
     };
     let place = if place.is_empty() { place } else { format!("    {place}") };
     format!("{}  {}{place}\n", painted(style, word), painted(BOLD, &question))
+}
+
+/// The destination and traffic as they were asked about.
+fn called(it: &Explanation) -> String {
+    let port = it.question.port.as_deref().map(|port| format!("/{port}")).unwrap_or_default();
+    format!("{}  {}{port}", it.question.to, it.question.protocol)
 }
 
 /// A verdict as a word in a sentence.
@@ -93,14 +106,14 @@ fn case_line(case: &Case) -> String {
     format!("{}  {}{family}", painted(colour(case.verdict), &plain(case.verdict).to_uppercase()), painted(BOLD, &who))
 }
 
-fn case_body(case: &Case) -> String {
+fn case_body(case: &Case, detail: Detail) -> String {
     let mut out = String::new();
     let same = case.egress.reason == "itself" && case.ingress.reason == "itself";
     if same {
         out.push_str(&format!("\n  {}\n", case.egress.sentence));
     } else {
-        out.push_str(&walk("egress", &case.from.name, case.from.kind, &case.egress));
-        out.push_str(&walk("ingress", &case.to.name, case.to.kind, &case.ingress));
+        out.push_str(&walk("egress", &case.from.name, case.from.kind, &case.egress, detail));
+        out.push_str(&walk("ingress", &case.to.name, case.to.kind, &case.ingress, detail));
     }
     for note in &case.notes {
         out.push_str(&format!("\n{} {note}", painted(BOLD, "note:")));
@@ -112,7 +125,7 @@ fn case_body(case: &Case) -> String {
     out
 }
 
-fn walk(direction: &str, name: &str, kind: SideKind, walk: &Walk) -> String {
+fn walk(direction: &str, name: &str, kind: SideKind, walk: &Walk, detail: Detail) -> String {
     if kind != SideKind::Pod {
         return format!("\n{}  {}\n", painted(BOLD, &format!("{direction} of {name}")), painted(DIM, &walk.sentence));
     }
@@ -125,7 +138,7 @@ fn walk(direction: &str, name: &str, kind: SideKind, walk: &Walk) -> String {
     let title = format!("{direction} of {name}");
     let mut out = format!("\n{}  {}\n", painted(BOLD, &format!("{title:<32}")), painted(colour(walk.verdict), verdict));
     for tier in &walk.tiers {
-        out.push_str(&tier_lines(tier));
+        out.push_str(&tier_lines(tier, detail));
     }
     if walk.reason == "default" {
         out.push_str("  default        accept\n");
@@ -133,12 +146,11 @@ fn walk(direction: &str, name: &str, kind: SideKind, walk: &Walk) -> String {
     out
 }
 
-fn tier_lines(tier: &Tier) -> String {
+fn tier_lines(tier: &Tier, detail: Detail) -> String {
     let tried = match (tier.outcome, tier.policies.len(), tier.rules.len()) {
-        (Outcome::NoMatch, policies, rules) if policies > 0 => painted(
-            DIM,
-            &format!("   {} selecting the pod, {} tried", count(policies, "policy", "policies"), count(rules, "rule", "rules")),
-        ),
+        (Outcome::NoMatch, policies, rules) if rules > 0 => {
+            painted(DIM, &format!("   {} of {} tried", count(rules, "rule", "rules"), count(policies, "policy", "policies")))
+        }
         _ => String::new(),
     };
     let place = tier.mark.as_ref().map(|it| painted(DIM, &format!("   {}:{}", it.place.file, it.place.line))).unwrap_or_default();
@@ -153,10 +165,23 @@ fn tier_lines(tier: &Tier) -> String {
             out.push_str(&format!("  {:<13}  {}\n", "", painted(DIM, &format!("`{}` {place}", policy.name))));
         }
     }
+    if detail == Detail::Everything {
+        tier.rules.iter().for_each(|rule| out.push_str(&rule_line(rule)));
+    }
     if let Some(mark) = &tier.mark {
         out.push_str(&excerpt(mark));
     }
     out
+}
+
+fn rule_line(it: &Rule) -> String {
+    let name = it.name.as_deref().map(|name| format!(" \"{name}\"")).unwrap_or_default();
+    let result = match it.result {
+        Tried::Matched => "matches".to_owned(),
+        Tried::DependsOnDns => "matches if a name resolves to the destination".to_owned(),
+        Tried::Missed => format!("missed: {}", it.missed.join("; ")),
+    };
+    format!("  {:<13}    {}{name} {} {}\n", "", it.rule, it.action, painted(DIM, &result))
 }
 
 fn count(number: usize, one: &str, many: &str) -> String {

@@ -72,6 +72,8 @@ pub struct Case {
     /// The destination's port, after any Service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
+    /// Whether a Service led here.
+    pub through_service: bool,
     /// `IPv4` or `IPv6`, where addresses are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub family: Option<String>,

@@ -109,6 +109,9 @@ pub(crate) struct ExplainArgs {
     /// tcp, udp, sctp or icmp
     #[arg(long, value_name = "PROTOCOL", default_value = "tcp")]
     pub(crate) protocol: String,
+    /// Show every rule that was tried and why it missed
+    #[arg(long, short = 'v')]
+    pub(crate) verbose: bool,
     /// text for people, json for programs (`palisade schema explanation` is its schema)
     #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
     pub(crate) output: Output,

@@ -30,7 +30,7 @@ pub(crate) fn run(_: &DemoArgs) -> Result<Outcome> {
     let mut out = String::from("A shop of three tiers, a second tenant and monitoring (examples/shop). Who reaches whom, and why:\n");
     out.push_str(&table(&input)?);
     out.push_str("\n$ palisade explain -f examples/shop --from shop/web --to shop/db --port 5432\n");
-    out.push_str(&text::explanation(&explain(&input, "shop/web", "shop/db", 5432)?));
+    out.push_str(&text::explanation(&explain(&input, "shop/web", "shop/db", 5432)?, text::Detail::Decisive));
     Ok(Outcome::said(out))
 }
 

@@ -24,8 +24,9 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<Outcome> {
         (true, v1::Verdict::Denied) => Exit::No,
         (true, v1::Verdict::DependsOnDns | v1::Verdict::Mixed | v1::Verdict::NoEndpoints) | (false, _) => Exit::CannotTell,
     };
+    let detail = if args.verbose { text::Detail::Everything } else { text::Detail::Decisive };
     Ok(match args.output {
-        Output::Text => Outcome { stdout: text::explanation(&explanation), stderr: input.noticed(), exit },
+        Output::Text => Outcome { stdout: text::explanation(&explanation, detail), stderr: input.noticed(), exit },
         Output::Json => Outcome { stdout: serde_json::to_string_pretty(&explanation)? + "\n", stderr: String::new(), exit },
     })
 }
