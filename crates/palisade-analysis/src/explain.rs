@@ -28,6 +28,8 @@ pub struct Explanation {
     pub cases: Vec<Case>,
     /// The model the cases speak of: what was read, and the pods that were only asked about.
     pub model: Model,
+    /// Namespaces that only the question speaks of.
+    pub assumed: Vec<String>,
 }
 
 /// What came out, over all cases.
@@ -78,7 +80,8 @@ pub fn explain(model: &Model, asked: &Asked) -> Result<Explanation, String> {
 
 /// Answers one question. The cases have no flips.
 pub fn answer(model: &Model, asked: &Asked) -> Result<Explanation, String> {
-    let mut model = model.clone();
+    let read = model;
+    let mut model = read.clone();
     let from = source(&mut model, &asked.from)?;
     let to = destination(&mut model, &asked.to, asked.protocol, &asked.port)?;
     let to = part_replicas(&mut model, &from, to);
@@ -96,7 +99,8 @@ pub fn answer(model: &Model, asked: &Asked) -> Result<Explanation, String> {
         }
     }
     let cases = merge_families(cases);
-    Ok(Explanation { answer: overall(&cases), cases, model })
+    let assumed = model.namespaces.keys().filter(|name| !read.namespaces.contains_key(*name)).map(|name| name.to_string()).collect();
+    Ok(Explanation { answer: overall(&cases), cases, model, assumed })
 }
 
 fn overall(cases: &[Case]) -> Answer {

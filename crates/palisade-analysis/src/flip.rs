@@ -162,24 +162,33 @@ fn allow_policy(model: &Model, flow: &Flow, direction: Direction) -> Option<Poli
     let rule = exact_rule(model, flow, direction, 0, Action::Accept)?;
     let subject = pod_at(model, own(flow, direction))?;
     let peer = pod_at(model, other(flow, direction)).map_or("external".to_owned(), short_name);
-    policy.origin.name = match direction {
+    let name = match direction {
         Direction::Ingress => format!("allow-{peer}-to-{}", short_name(subject)),
-        Direction::Egress => format!("allow-{}-to-{peer}", short_name(subject)),
-    }
-    .into();
+        Direction::Egress => format!("allow-{}-out-to-{peer}", short_name(subject)),
+    };
+    policy.origin.name = unused_name(model, &policy.origin, &name);
     *policy.rules.of_mut(direction) = vec![rule];
     Some(policy)
+}
+
+/// A name that replaces no policy of that namespace.
+fn unused_name(model: &Model, origin: &PolicyRef, name: &str) -> Box<str> {
+    let taken = |name: &str| model.policies.iter().any(|it| it.origin.namespace == origin.namespace && *it.origin.name == *name);
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    let free = std::iter::once(name.to_owned()).chain(numbered).find(|it| !taken(it));
+    free.unwrap_or_else(|| name.to_owned()).into()
 }
 
 /// A NetworkPolicy that selects the subject and accepts nothing in this direction.
 fn isolating_policy(model: &Model, flow: &Flow, direction: Direction) -> Option<Policy> {
     let subject = pod_at(model, own(flow, direction))?;
     let namespace = subject.name.namespace.clone();
-    let name = format!("deny-{direction}-of-{}", short_name(subject));
     let mut isolates = PerDirection::default();
     *isolates.of_mut(direction) = true;
+    let mut origin = PolicyRef { kind: PolicyKind::NetworkPolicy, namespace: Some(namespace.clone()), name: Box::default() };
+    origin.name = unused_name(model, &origin, &format!("deny-{direction}-of-{}", short_name(subject)));
     Some(Policy {
-        origin: PolicyRef { kind: PolicyKind::NetworkPolicy, namespace: Some(namespace.clone()), name: name.into() },
+        origin,
         tier: Tier::NetworkPolicy,
         rank: 0,
         subject: Subject::Pods { namespaces: NamespaceSet::Own(namespace), pods: telling_labels(&subject.labels) },

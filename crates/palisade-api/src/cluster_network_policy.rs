@@ -303,10 +303,14 @@ impl Reader {
         read: impl FnOnce(&mut Reader, &'n str, &'n Node<'n>) -> Option<T>,
     ) -> Option<Entry<T>> {
         let fields = self.fields(node)?;
+        let before = self.problems.len();
         let newer = self.newer_fields(&fields, known);
+        let slipped = self.problems.len() > before && newer.is_none();
         let set: Vec<_> = fields.entries().iter().filter(|it| known.contains(&it.key.as_ref()) && it.value.value != Value::Null).collect();
         match (set.as_slice(), newer) {
             (_, Some(reason)) => Some(Entry::Unknown(reason)),
+            // The slip says it all, and refuses the object.
+            ([], None) if slipped => None,
             ([], None) => {
                 let message = format!("none of {} is set; taken as something newer, so the rule fails closed", known.join(", "));
                 self.problem(Consequence::Untrusted, "empty-choice", node.span, message, Some("an API server refuses this".to_owned()));

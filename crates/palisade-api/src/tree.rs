@@ -77,8 +77,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The span of what a path leads to, and how many steps of the path exist. A path that ends in a key leads to the key with its value when
-    /// that is a scalar on the same line, else to the key alone.
+    /// The span of what a path leads to, and how many steps of the path exist. A path that ends in a key leads to the key with its
+    /// value.
     pub fn locate(&self, path: &FieldPath) -> (Span, usize) {
         let mut node = self;
         let mut span = self.span;
@@ -103,9 +103,7 @@ impl<'a> Node<'a> {
 
 impl Entry<'_> {
     fn span(&self) -> Span {
-        let scalar = !matches!(self.value.value, Value::List(_) | Value::Map(_));
-        let end = if scalar && self.value.span.line == self.key_span.line { self.value.span.end } else { self.key_span.end };
-        Span { end: end.max(self.key_span.end), ..self.key_span }
+        Span { end: self.value.span.end.max(self.key_span.end), ..self.key_span }
     }
 }
 

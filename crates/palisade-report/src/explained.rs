@@ -26,6 +26,8 @@ pub fn explained(
         qualifications.push(format!("{refused} {noun} {verb} found while reading, so this is only what the rest says"));
     }
     qualifications.extend(unavailable.iter().cloned());
+    let mut diagnostics: Vec<v1::Diagnostic> = diagnostics.iter().map(v1::Diagnostic::from).collect();
+    diagnostics.extend(explanation.assumed.iter().map(|name| assumed(name)));
     v1::Explanation {
         api_version: v1::API_VERSION.to_owned(),
         kind: "Explanation".to_owned(),
@@ -34,7 +36,20 @@ pub fn explained(
         trusted: refused == 0,
         qualifications,
         cases: explanation.cases.iter().map(|case| writer.case(case)).collect(),
-        diagnostics: diagnostics.iter().map(v1::Diagnostic::from).collect(),
+        diagnostics,
+    }
+}
+
+/// A namespace that only the question speaks of.
+fn assumed(name: &str) -> v1::Diagnostic {
+    v1::Diagnostic {
+        severity: Severity::Note.to_string(),
+        code: "assumed-namespace".to_owned(),
+        place: None,
+        object: String::new(),
+        path: String::new(),
+        message: format!("namespace `{name}` was not read, and is assumed with no label but kubernetes.io/metadata.name"),
+        help: None,
     }
 }
 
@@ -156,6 +171,7 @@ impl Writer<'_> {
                 let isolated = format!("isolated by {}", words::several(&step.policies));
                 match nearest.and_then(|it| self.rule_in_words(&it.step.rule)) {
                     Some(rule) => format!("{isolated}; no rule accepts; nearest: {rule}"),
+                    None if step.policies.len() == 1 => format!("{isolated}, which accepts nothing for {direction}"),
                     None => format!("{isolated}, which accept nothing for {direction}"),
                 }
             }

@@ -228,8 +228,13 @@ fn edit(lead: &str, it: &Edit) -> String {
     out
 }
 
-/// What was noticed while reading, one line each; notes last.
-pub fn diagnostic(it: &Diagnostic) -> String {
+/// What was noticed while reading: errors and warnings in the order of the input, notes after them.
+pub fn diagnostics(all: &[Diagnostic]) -> String {
+    let (notes, others): (Vec<_>, Vec<_>) = all.iter().partition(|it| it.severity == "note");
+    others.into_iter().chain(notes).map(diagnostic).collect()
+}
+
+fn diagnostic(it: &Diagnostic) -> String {
     let style = match it.severity.as_str() {
         "error" => Style::new().bold().fg_color(Some(AnsiColor::Red.into())),
         "warning" => Style::new().bold().fg_color(Some(AnsiColor::Yellow.into())),

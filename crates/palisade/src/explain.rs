@@ -26,7 +26,9 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<Outcome> {
     };
     let detail = if args.verbose { text::Detail::Everything } else { text::Detail::Decisive };
     Ok(match args.output {
-        Output::Text => Outcome { stdout: text::explanation(&explanation, detail), stderr: input.noticed(), exit },
+        Output::Text => {
+            Outcome { stdout: text::explanation(&explanation, detail), stderr: text::diagnostics(&explanation.diagnostics), exit }
+        }
         Output::Json => Outcome { stdout: serde_json::to_string_pretty(&explanation)? + "\n", stderr: String::new(), exit },
     })
 }

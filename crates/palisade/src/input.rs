@@ -1,8 +1,7 @@
 //! From input arguments to a snapshot.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use palisade_k8s::{Index, Snapshot};
-use palisade_model::{Diagnostic, Severity};
 use palisade_report::{text, v1};
 use palisade_runtime::{Gathered, Why, folder, live};
 
@@ -23,7 +22,8 @@ pub(crate) fn read(args: &InputArgs) -> Result<Input> {
             kubeconfig: args.kubeconfig.clone(),
             context: args.context.clone(),
             namespace: args.namespace.clone(),
-        })?,
+        })
+        .context("no `-f`, so a live cluster was asked")?,
     };
     Ok(from(gathered))
 }
@@ -50,10 +50,8 @@ fn matters(resource: &str, why: Why) -> bool {
 }
 
 impl Input {
-    /// What was noticed, for standard error: errors and warnings in full, notes after them.
+    /// What was noticed, for standard error.
     pub(crate) fn noticed(&self) -> String {
-        let mut sorted: Vec<&Diagnostic> = self.snapshot.diagnostics.iter().collect();
-        sorted.sort_by_key(|it| it.severity == Severity::Note);
-        sorted.into_iter().map(|it| text::diagnostic(&v1::Diagnostic::from(it))).collect()
+        text::diagnostics(&self.snapshot.diagnostics.iter().map(v1::Diagnostic::from).collect::<Vec<_>>())
     }
 }

@@ -14,10 +14,10 @@ mod schema;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    let cli = parse();
     let outcome = match &cli.command {
         cli::Command::Explain(args) => explain::run(args),
         cli::Command::Demo(args) => demo::run(args),
@@ -30,6 +30,15 @@ fn main() -> ExitCode {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::from(2),
         Ok(()) | Err(_) => ExitCode::from(outcome.exit.code()),
     }
+}
+
+/// As a plugin the program is called `kubectl-palisade`, and its user says `kubectl palisade`.
+fn parse() -> cli::Cli {
+    let called = std::env::args_os().next().map(std::path::PathBuf::from);
+    let plugin = called.as_deref().and_then(|it| it.file_stem()).is_some_and(|it| it == "kubectl-palisade");
+    let command = cli::Cli::command();
+    let command = if plugin { command.bin_name("kubectl palisade") } else { command };
+    cli::Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
 }
 
 fn print(cli: &cli::Cli, outcome: &outcome::Outcome) -> std::io::Result<()> {

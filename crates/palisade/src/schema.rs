@@ -10,10 +10,17 @@ use crate::outcome::Outcome;
 
 pub(crate) fn run(args: &SchemaArgs) -> Result<Outcome> {
     Ok(Outcome::said(match args.of {
-        SchemaOf::Explanation => serde_json::to_string_pretty(&schemars::schema_for!(v1::Explanation))? + "\n",
+        SchemaOf::Explanation => schema_of::<v1::Explanation>()?,
         SchemaOf::Names => names(),
         SchemaOf::Cli => commands(),
     }))
+}
+
+/// The schema of what is written, in which a field that may be left out is not required.
+fn schema_of<T: schemars::JsonSchema>() -> Result<String> {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
+    let schema = settings.into_generator().into_root_schema_for::<T>();
+    Ok(serde_json::to_string_pretty(&schema)? + "\n")
 }
 
 fn names() -> String {

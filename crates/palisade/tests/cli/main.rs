@@ -1,0 +1,37 @@
+//! The binary as a user runs it: arguments and files in, text and exit code out.
+//!
+//! Whole outputs are compared with golden/. `SNAPSHOTS=overwrite cargo test -p palisade` accepts new ones.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot write its fixtures has failed")]
+
+mod bad_input;
+mod explain;
+mod misc;
+
+use std::path::{Path, PathBuf};
+
+use snapbox::cmd::{Command, cargo_bin};
+
+/// Runs palisade at the root of the project, so that paths in outputs are those of the examples.
+pub(crate) fn palisade(line: &str) -> Command {
+    let arguments = line.split_whitespace();
+    Command::new(cargo_bin!("palisade"))
+        .current_dir(root())
+        .args(arguments)
+        .env("NO_COLOR", "1")
+        .env_remove("KUBECONFIG")
+        .env("HOME", "/nowhere")
+}
+
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Writes manifests into a folder of their own.
+pub(crate) fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in files {
+        std::fs::write(folder.path().join(name), content).unwrap();
+    }
+    folder
+}
