@@ -5,10 +5,14 @@
 #![warn(missing_docs, clippy::as_conversions)]
 
 mod explained;
+mod junit;
 mod locate;
 pub mod manifest;
+mod tested;
 pub mod text;
 pub mod v1;
 mod words;
 
 pub use explained::explained;
+pub use junit::junit;
+pub use tested::tested;

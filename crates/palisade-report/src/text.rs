@@ -4,7 +4,7 @@ use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use anstyle::{AnsiColor, Style};
 
-use crate::v1::{Case, Diagnostic, Edit, Explanation, Mark, Outcome, Rule, SideKind, Tier, Tried, Verdict, Walk};
+use crate::v1::{Case, Diagnostic, Edit, Explanation, Mark, Outcome, Rule, SideKind, TestReport, TestResult, Tier, Tried, Verdict, Walk};
 
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
@@ -287,4 +287,36 @@ fn decisive(it: &Explanation) -> String {
         _ => &case.egress,
     };
     walk.sentence.clone()
+}
+
+/// A test report: failures with their explanations first, the count last.
+pub fn test_report(it: &TestReport) -> String {
+    let mut out = String::new();
+    for test in &it.tests {
+        let (word, verdict) = match test.result {
+            TestResult::Passed => ("ok     ", Verdict::Allowed),
+            TestResult::Failed => ("FAILED ", Verdict::Denied),
+            TestResult::Unknown => ("UNKNOWN", Verdict::Mixed),
+        };
+        let why = if test.result == TestResult::Passed { painted(DIM, &format!("   {}", test.message)) } else { String::new() };
+        out.push_str(&format!("{}  {}{why}\n", painted(colour(verdict), word), test.text));
+        if test.result != TestResult::Passed {
+            let place = painted(DIM, &format!("{}:{}:{}", test.place.file, test.place.line, test.place.column));
+            out.push_str(&format!("         {place}  {}\n", test.message));
+        }
+        for counterexample in &test.counterexamples {
+            let text = explanation(&counterexample.explanation, Detail::Decisive);
+            out.extend(text.lines().map(|line| if line.is_empty() { "\n".to_owned() } else { format!("    {line}\n") }));
+            out.push('\n');
+        }
+    }
+    for qualification in &it.qualifications {
+        out.push_str(&format!("qualified: {qualification}\n"));
+    }
+    out.push_str(&format!("\n{} passed, {} failed", it.passed, it.failed));
+    if it.unknown > 0 {
+        out.push_str(&format!(", {} unknown", it.unknown));
+    }
+    out.push('\n');
+    out
 }

@@ -324,3 +324,84 @@ impl From<&palisade_model::Location> for Place {
         Place { file: it.file.to_string(), line: it.line, column: it.column }
     }
 }
+
+/// Whether expectations about connections hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TestReport {
+    /// `palisade.dev/v1`.
+    pub api_version: String,
+    /// `TestReport`.
+    pub kind: String,
+    /// False when an object or an expectation could not be read: then nothing is proven.
+    pub trusted: bool,
+    /// Where the results are limited by what was read.
+    pub qualifications: Vec<String>,
+    /// How many hold.
+    pub passed: usize,
+    /// How many do not.
+    pub failed: usize,
+    /// How many cannot be told.
+    pub unknown: usize,
+    /// One for each expectation, in the order of the file.
+    pub tests: Vec<Test>,
+    /// What was noticed while reading.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// One expectation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Test {
+    /// The title of the entry it stands in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The sentence as written.
+    pub text: String,
+    /// Where it stands.
+    pub place: Place,
+    /// What became of it.
+    pub result: TestResult,
+    /// The same in a sentence.
+    pub message: String,
+    /// A few connections that are not as expected, each explained.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub counterexamples: Vec<Counterexample>,
+    /// How many more there are.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// What became of an expectation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum TestResult {
+    /// It holds.
+    Passed,
+    /// It does not.
+    Failed,
+    /// It cannot be told.
+    Unknown,
+}
+
+/// A connection that is not as expected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Counterexample {
+    /// The source.
+    pub from: String,
+    /// The destination.
+    pub to: String,
+    /// `tcp/5432`.
+    pub traffic: String,
+    /// What it is.
+    pub verdict: Verdict,
+    /// What it should be.
+    pub wanted: Verdict,
+    /// Why.
+    pub explanation: Explanation,
+}

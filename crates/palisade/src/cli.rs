@@ -46,6 +46,7 @@ impl Color {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Explain(ExplainArgs),
+    Test(TestArgs),
     Demo(DemoArgs),
     Completions(CompletionsArgs),
     Schema(SchemaArgs),
@@ -123,6 +124,42 @@ pub(crate) enum Output {
     Json,
 }
 
+/// Hold expectations about connections against the policies, for CI
+///
+/// Expectations are sentences in a YAML list. A failure prints its explanation.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Expectations:
+  - shop/web -> shop/db tcp/5432 denied
+  - shop/api -> svc/shop/db tcp/5432 allowed
+  - only shop/api reaches shop/db:5432
+  - nothing outside monitoring reaches *:9090
+  - nothing leaves batch except to shop
+
+Examples:
+  palisade test -f manifests/ expectations.yaml
+  helm template . | palisade test -f - expectations.yaml -o junit > junit.xml
+  palisade test --context prod expectations.yaml                                asks the live cluster
+
+Exit codes: 0 all hold, 1 some do not, 2 could not tell.")]
+pub(crate) struct TestArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Files of expectations
+    #[arg(required = true, value_name = "EXPECTATIONS")]
+    pub(crate) expectations: Vec<PathBuf>,
+    /// text for people, json for programs (`palisade schema test-report`), junit for CI
+    #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
+    pub(crate) output: TestOutput,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TestOutput {
+    Text,
+    Json,
+    Junit,
+}
+
 /// Show what Palisade does, with an example cluster and no cluster needed
 ///
 /// Reads the example of a shop with three tiers, a second tenant and monitoring, prints the verdict of every pair with its reason, and explains one.
@@ -152,6 +189,8 @@ pub(crate) struct SchemaArgs {
 pub(crate) enum SchemaOf {
     /// The schema of `explain -o json`
     Explanation,
+    /// The schema of `test -o json`
+    TestReport,
     /// Every name that Palisade gives to something outside itself, as Markdown
     Names,
     /// Every command with its help, as Markdown

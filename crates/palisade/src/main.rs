@@ -10,6 +10,7 @@ mod input;
 mod names;
 mod outcome;
 mod schema;
+mod test;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
     let cli = parse();
     let outcome = match &cli.command {
         cli::Command::Explain(args) => explain::run(args),
+        cli::Command::Test(args) => test::run(args),
         cli::Command::Demo(args) => demo::run(args),
         cli::Command::Completions(args) => Ok(completions::run(args)),
         cli::Command::Schema(args) => schema::run(args),

@@ -11,6 +11,7 @@ use crate::outcome::Outcome;
 pub(crate) fn run(args: &SchemaArgs) -> Result<Outcome> {
     Ok(Outcome::said(match args.of {
         SchemaOf::Explanation => schema_of::<v1::Explanation>()?,
+        SchemaOf::TestReport => schema_of::<v1::TestReport>()?,
         SchemaOf::Names => names(),
         SchemaOf::Cli => commands(),
     }))
