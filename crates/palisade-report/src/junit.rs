@@ -12,7 +12,8 @@ pub fn junit(report: &TestReport) -> String {
     out.push_str(&format!("  <testsuite name=\"palisade test\" tests=\"{total}\" failures=\"{failed}\" errors=\"{unknown}\">\n"));
     report.tests.iter().for_each(|test| out.push_str(&case(test)));
     if !report.diagnostics.is_empty() {
-        let noticed: Vec<String> = report.diagnostics.iter().map(|it| format!("{}[{}]: {} {}", it.severity, it.code, it.object, it.message)).collect();
+        let noticed: Vec<String> =
+            report.diagnostics.iter().map(|it| format!("{}[{}]: {} {}", it.severity, it.code, it.object, it.message)).collect();
         out.push_str(&format!("    <system-err>{}</system-err>\n", escaped(&noticed.join("\n"))));
     }
     out.push_str("  </testsuite>\n</testsuites>\n");

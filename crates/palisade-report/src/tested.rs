@@ -16,7 +16,8 @@ pub fn tested(
     unread: &[Diagnostic],
     unavailable: &[String],
 ) -> v1::TestReport {
-    let tests: Vec<v1::Test> = expectations.iter().zip(outcomes).map(|(expectation, outcome)| test(expectation, outcome, snapshot)).collect();
+    let tests: Vec<v1::Test> =
+        expectations.iter().zip(outcomes).map(|(expectation, outcome)| test(expectation, outcome, snapshot)).collect();
     let count = |result| tests.iter().filter(|it| it.result == result).count();
     let noticed: Vec<&Diagnostic> = snapshot.diagnostics.iter().chain(unread).collect();
     let refused = noticed.iter().filter(|it| it.severity == Severity::Error).count();
@@ -77,7 +78,14 @@ fn counterexample(it: &Counterexample, snapshot: &Snapshot) -> v1::Counterexampl
         Ok(explanation) => explained(question, &explanation, &snapshot.sources, &[], &[]),
         Err(why) => unexplained(question, why),
     };
-    v1::Counterexample { from: it.from.clone(), to: it.to.clone(), traffic, verdict: verdict(it.verdict), wanted: verdict(it.wanted), explanation }
+    v1::Counterexample {
+        from: it.from.clone(),
+        to: it.to.clone(),
+        traffic,
+        verdict: verdict(it.verdict),
+        wanted: verdict(it.wanted),
+        explanation,
+    }
 }
 
 /// A question that cannot be asked again as it stands still says so.

@@ -304,7 +304,8 @@ pub fn test_report(it: &TestReport) -> String {
             let place = painted(DIM, &format!("{}:{}:{}", test.place.file, test.place.line, test.place.column));
             out.push_str(&format!("         {place}  {}\n", test.message));
         }
-        for counterexample in &test.counterexamples {
+        // One explanation shows the way; the message names the others.
+        if let Some(counterexample) = test.counterexamples.first() {
             let text = explanation(&counterexample.explanation, Detail::Decisive);
             out.extend(text.lines().map(|line| if line.is_empty() { "\n".to_owned() } else { format!("    {line}\n") }));
             out.push('\n');
