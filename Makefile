@@ -7,8 +7,8 @@ help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
 
 demo: tools ## show what Palisade does, on this machine
-	@cargo build --release --package palisade
-	@cargo run --release --quiet --package palisade -- demo
+	@cargo build --package palisade
+	@cargo run --quiet --package palisade -- demo
 
 test: tools ## everything that CI checks
 	@cargo xtask ci
