@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use palisade_model::{
-    ContainerPort, End, Endpoint, EndpointId, Family, Model, NodeId, Path, Place, PodName, PortProtocol, Protocol, Readiness, Service,
-    ServiceKind, TargetPort,
+    ContainerPort, End, Endpoint, EndpointId, Family, Model, NodeId, Path, Place, PodName, PortProtocol, Protocol, Readiness, Running,
+    Service, ServiceKind, TargetPort,
 };
 
 use crate::party::Party;
@@ -129,7 +129,8 @@ fn hypothetical(model: &mut Model, namespace: &str, labels: palisade_model::Labe
     let alike =
         model.endpoints.iter().find(|it| *it.name.namespace == *namespace && labels.iter().all(|(k, v)| it.labels.get(k) == Some(v)));
     let ports = alike.map_or_else(Vec::new, |it| it.ports.iter().filter(|port| named(port)).cloned().collect());
-    let endpoint = Endpoint { name: pod, labels, addresses: Vec::new(), node: None, ports, owner: None, readiness: Readiness::Ready };
+    let (readiness, running) = (Readiness::Ready, Running::NotSaid);
+    let endpoint = Endpoint { name: pod, labels, addresses: Vec::new(), node: None, ports, owner: None, readiness, running };
     model.endpoints.push(endpoint);
     Candidate { place: Place::Pod(EndpointId(model.endpoints.len() - 1)), addresses: Vec::new(), name: format!("{namespace}/{name}") }
 }

@@ -36,7 +36,9 @@ pub struct Pod {
 /// Whether a pod's containers still run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Pending, running, unknown or not said.
+    /// Running, and saying so.
+    Running,
+    /// Pending, unknown or not said.
     Live,
     /// Succeeded or failed: its address may belong to another pod by now.
     Completed,
@@ -119,9 +121,11 @@ impl Reader {
         let fields = self.fields(node)?;
         self.no_slips(&fields, STATUS);
         let phase = self.optional(&fields, "phase", Reader::string);
-        if matches!(phase, Some("Succeeded" | "Failed")) {
-            pod.phase = Phase::Completed;
-        }
+        pod.phase = match phase {
+            Some("Succeeded" | "Failed") => Phase::Completed,
+            Some("Running") => Phase::Running,
+            Some(_) | None => Phase::Live,
+        };
         pod.addresses = self.addresses(&fields, "podIPs", "podIP");
         pod.host_addresses = self.addresses(&fields, "hostIPs", "hostIP");
         let ready = self.list(&fields, "conditions", |r, node| {
