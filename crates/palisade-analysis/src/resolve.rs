@@ -252,21 +252,20 @@ fn behind_service(model: &Model, service: &Service, protocol: Protocol, port: &P
     let asked = service.ports.iter().filter(|it| Protocol::Port(it.protocol) == protocol).find(wanted);
     let Some(asked) = asked else { return Err(format!("`{name}` has no such port; it has {}", listed())) };
     let backends = backends(model, service, pods);
-    let usable = |it: &&Backend<'_>| match it.readiness {
-        Readiness::Ready => true,
-        Readiness::NotReady => not_ready_too,
-        Readiness::Terminating => false,
-    };
-    let mut chosen: Vec<&Backend<'_>> = backends.iter().filter(usable).collect();
-    // kube-proxy falls back to terminating endpoints when there are no others.
-    if chosen.is_empty() {
-        chosen = backends.iter().filter(|it| it.readiness == Readiness::Terminating).collect();
-    }
-    let behind = |it: &&Backend<'_>| {
+    let behind = |it: &Backend<'_>| {
         let port = target(it.ports, asked.protocol, &asked.target)?;
-        Some(Destination { candidate: it.candidate.clone(), port: Some(port), path: Path::Service })
+        let destination = Destination { candidate: it.candidate.clone(), port: Some(port), path: Path::Service };
+        Some((it.readiness, destination))
     };
-    Ok(chosen.iter().filter_map(behind).collect())
+    // A pod that lacks the named port is no endpoint of this port, and does not keep the others from serving it.
+    let (usable, rest): (Vec<_>, Vec<_>) = backends.iter().filter_map(behind).partition(|(readiness, _)| match readiness {
+        Readiness::Ready => true,
+        Readiness::NotReady | Readiness::Terminating => not_ready_too,
+    });
+    // kube-proxy falls back to terminating endpoints when there are no others.
+    let terminating = || rest.into_iter().filter(|(readiness, _)| *readiness == Readiness::Terminating).collect();
+    let chosen: Vec<_> = if usable.is_empty() { terminating() } else { usable };
+    Ok(chosen.into_iter().map(|(_, destination)| destination).collect())
 }
 
 /// A pod that a Service may send traffic to.

@@ -99,9 +99,9 @@ fn add_pod(model: &mut Model, nodes: &mut BTreeMap<Box<str>, Node>, owners: &Own
         }
     };
     let readiness = match (pod.meta.terminating, pod.ready) {
-        (true, _) => Readiness::Terminating,
+        (true, true) => Readiness::Terminating,
         (false, true) => Readiness::Ready,
-        (false, false) => Readiness::NotReady,
+        (true | false, false) => Readiness::NotReady,
     };
     let (labels, addresses, ports) = (pod.meta.labels.clone(), pod.addresses.clone(), pod.template.ports.clone());
     if pod.template.host_network {

@@ -94,7 +94,7 @@ pub enum Readiness {
     Ready,
     /// The pod says it is not ready.
     NotReady,
-    /// The pod is being deleted; it still serves and is still enforced, but gets no new connections.
+    /// The pod is being deleted and still ready: it serves where nobody else does, and is still enforced.
     Terminating,
 }
 
@@ -216,7 +216,7 @@ impl Model {
         self.namespaces.get(name).map_or(&NONE, |namespace| &namespace.labels)
     }
 
-    /// Who owns `address`: a pod before a node before the outside, and of two pods the one that is up.
+    /// Who owns `address`: a pod before a node before the outside, and of two pods the one that runs.
     pub fn place_of(&self, address: IpAddr) -> Place {
         let owners = self.endpoints.iter().enumerate().filter(|(_, endpoint)| endpoint.addresses.contains(&address));
         // SPEC: semantics 1.12: the running one wins; what follows only makes the choice total.
