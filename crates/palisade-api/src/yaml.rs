@@ -272,20 +272,22 @@ fn integer(text: &str) -> Option<i64> {
     };
     let lower = digits.to_ascii_lowercase();
     let magnitude = if let Some(hex) = lower.strip_prefix("0x") {
-        i64::from_str_radix(hex, 16)
+        magnitude(hex, 16)
     } else if let Some(octal) = lower.strip_prefix("0o") {
-        i64::from_str_radix(octal, 8)
+        magnitude(octal, 8)
     } else if let Some(binary) = lower.strip_prefix("0b") {
-        i64::from_str_radix(binary, 2)
+        magnitude(binary, 2)
     } else if lower.len() > 1 && lower.starts_with('0') {
-        i64::from_str_radix(lower.trim_start_matches('0'), 8)
-            .or_else(|error| if lower.bytes().all(|b| b == b'0') { Ok(0) } else { Err(error) })
-    } else if lower.starts_with(|first: char| first.is_ascii_digit()) {
-        lower.parse()
+        magnitude(&lower, 8)
     } else {
-        return None;
+        magnitude(&lower, 10)
     };
-    Some(sign * magnitude.ok()?)
+    Some(sign * magnitude?)
+}
+
+/// Digits and nothing else: the sign stands before the prefix, and only once.
+fn magnitude(digits: &str, radix: u32) -> Option<i64> {
+    digits.chars().all(|digit| digit.is_digit(radix)).then(|| i64::from_str_radix(digits, radix).ok()).flatten()
 }
 
 fn is_float(text: &str) -> bool {
