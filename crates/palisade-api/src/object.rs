@@ -131,6 +131,11 @@ impl Reader {
                 Body::Nothing(Skipped::Refused)
             }
             Some(_) | None => Body::Nothing(Skipped::Irrelevant),
+            None if POLICY_GROUPS.iter().any(|group| version.starts_with(group)) && !IRRELEVANT_NEIGHBOURS.contains(&kind) => {
+                let message = format!("`{kind}` is not a kind of `{version}` that is read, so no verdict can be trusted");
+                self.problem(Consequence::Refused, "unknown-kind-of-object", span, message, None);
+                Body::Nothing(Skipped::Refused)
+            }
         }
     }
 
@@ -147,5 +152,9 @@ impl Reader {
     }
 }
 
-/// Real kinds whose names are close to ones that are read.
-const IRRELEVANT_NEIGHBOURS: &[&str] = &["Services", "Secret", "Status"];
+/// Groups whose kinds are policies, but for a few that are known.
+const POLICY_GROUPS: &[&str] = &["networking.k8s.io/", "policy.networking.k8s.io/"];
+
+/// Real kinds whose names are close to ones that are read, or that stand beside policies in their group.
+const IRRELEVANT_NEIGHBOURS: &[&str] =
+    &["Services", "Secret", "Status", "Ingress", "IngressClass", "IPAddress", "ServiceCIDR", "ClusterCIDR"];
