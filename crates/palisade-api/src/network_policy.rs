@@ -196,9 +196,10 @@ impl Reader {
         };
         let end = self.optional(&fields, "endPort", |r, node| r.port(node).map(|port| (port, node.span)));
         let end_given = fields.get("endPort").is_some();
+        let end_span = fields.get("endPort").map_or(node.span, |it| it.span);
         let Some(port) = fields.get("port") else {
             if end_given {
-                self.within("endPort", |r| r.invalid(node.span, "endPort needs a port to start from"));
+                self.within("endPort", |r| r.invalid(end_span, "endPort needs a port to start from"));
                 return None;
             }
             return Some(PortMatch::Numbers { protocol, ports: Ports::ALL });
@@ -206,7 +207,7 @@ impl Reader {
         if let Value::Str(name) = &port.value {
             self.within("port", |r| r.spelt(port, syntax::port_name))?;
             if end_given {
-                self.within("endPort", |r| r.invalid(node.span, format!("endPort cannot be combined with the named port `{name}`")));
+                self.within("endPort", |r| r.invalid(end_span, format!("endPort cannot be combined with the named port `{name}`")));
                 return None;
             }
             return Some(PortMatch::Named { protocol: Some(protocol), name: name.as_ref().into() });

@@ -57,6 +57,7 @@ impl Reader {
             }
             _ => {
                 let message = format!("`{operator}` is not an operator: In, NotIn, Exists or DoesNotExist");
+                let span = fields.get("operator").map_or(node.span, |it| it.span);
                 self.within("operator", |r| r.invalid(span, message));
                 return None;
             }
