@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use palisade_model::{
-    ContainerPort, End, Endpoint, EndpointId, Family, Model, NodeId, Path, Place, PodName, PortProtocol, Protocol, Readiness, Service,
-    ServiceKind, TargetPort,
+    ContainerPort, End, Endpoint, EndpointId, Family, Model, NodeId, Path, Place, PodName, PortProtocol, Protocol, Readiness, Running,
+    Service, ServiceKind, TargetPort,
 };
 
 use crate::party::Party;
@@ -129,7 +129,8 @@ fn hypothetical(model: &mut Model, namespace: &str, labels: palisade_model::Labe
     let alike =
         model.endpoints.iter().find(|it| *it.name.namespace == *namespace && labels.iter().all(|(k, v)| it.labels.get(k) == Some(v)));
     let ports = alike.map_or_else(Vec::new, |it| it.ports.iter().filter(|port| named(port)).cloned().collect());
-    let endpoint = Endpoint { name: pod, labels, addresses: Vec::new(), node: None, ports, owner: None, readiness: Readiness::Ready };
+    let (readiness, running) = (Readiness::Ready, Running::NotSaid);
+    let endpoint = Endpoint { name: pod, labels, addresses: Vec::new(), node: None, ports, owner: None, readiness, running };
     model.endpoints.push(endpoint);
     Candidate { place: Place::Pod(EndpointId(model.endpoints.len() - 1)), addresses: Vec::new(), name: format!("{namespace}/{name}") }
 }
@@ -251,21 +252,20 @@ fn behind_service(model: &Model, service: &Service, protocol: Protocol, port: &P
     let asked = service.ports.iter().filter(|it| Protocol::Port(it.protocol) == protocol).find(wanted);
     let Some(asked) = asked else { return Err(format!("`{name}` has no such port; it has {}", listed())) };
     let backends = backends(model, service, pods);
-    let usable = |it: &&Backend<'_>| match it.readiness {
-        Readiness::Ready => true,
-        Readiness::NotReady => not_ready_too,
-        Readiness::Terminating => false,
-    };
-    let mut chosen: Vec<&Backend<'_>> = backends.iter().filter(usable).collect();
-    // kube-proxy falls back to terminating endpoints when there are no others.
-    if chosen.is_empty() {
-        chosen = backends.iter().filter(|it| it.readiness == Readiness::Terminating).collect();
-    }
-    let behind = |it: &&Backend<'_>| {
+    let behind = |it: &Backend<'_>| {
         let port = target(it.ports, asked.protocol, &asked.target)?;
-        Some(Destination { candidate: it.candidate.clone(), port: Some(port), path: Path::Service })
+        let destination = Destination { candidate: it.candidate.clone(), port: Some(port), path: Path::Service };
+        Some((it.readiness, destination))
     };
-    Ok(chosen.iter().filter_map(behind).collect())
+    // A pod that lacks the named port is no endpoint of this port, and does not keep the others from serving it.
+    let (usable, rest): (Vec<_>, Vec<_>) = backends.iter().filter_map(behind).partition(|(readiness, _)| match readiness {
+        Readiness::Ready => true,
+        Readiness::NotReady | Readiness::Terminating => not_ready_too,
+    });
+    // kube-proxy falls back to terminating endpoints when there are no others.
+    let terminating = || rest.into_iter().filter(|(readiness, _)| *readiness == Readiness::Terminating).collect();
+    let chosen: Vec<_> = if usable.is_empty() { terminating() } else { usable };
+    Ok(chosen.into_iter().map(|(_, destination)| destination).collect())
 }
 
 /// A pod that a Service may send traffic to.

@@ -248,11 +248,23 @@ impl Reader {
             "tcp" => r.layer4(node, PortProtocol::Tcp),
             "udp" => r.layer4(node, PortProtocol::Udp),
             "sctp" => r.layer4(node, PortProtocol::Sctp),
-            _ => r.string(node).map(|name| Entry::Known(PortMatch::Named { protocol: None, name: name.into() })),
+            _ => r.destination_named_port(node),
         })?;
         Some(match entry {
             Entry::Known(inner) => inner,
             Entry::Unknown(reason) => Entry::Unknown(reason),
+        })
+    }
+
+    /// SPEC: semantics 2.4: an empty name is as good as none, so the entry is of no kind that is known.
+    fn destination_named_port<'n>(&mut self, node: &'n Node<'n>) -> Option<Entry<PortMatch>> {
+        Some(match self.string(node)? {
+            "" => {
+                let message = "an empty name is no port; taken as something newer, so the rule fails closed";
+                self.problem(Consequence::Untrusted, "empty-choice", node.span, message, None);
+                Entry::Unknown(self.fail_closed("an empty name".to_owned()))
+            }
+            name => Entry::Known(PortMatch::Named { protocol: None, name: name.into() }),
         })
     }
 

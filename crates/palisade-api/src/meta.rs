@@ -71,9 +71,12 @@ impl Reader {
     /// A string that must be spelt as `rule` says. An empty one counts as absent.
     pub(crate) fn checked<'n>(&mut self, node: &'n Node<'n>, rule: fn(&str) -> Result<(), String>) -> Option<&'n str> {
         let text = self.string(node)?;
-        if text.is_empty() {
-            return None;
-        }
+        if text.is_empty() { None } else { self.spelt(node, rule) }
+    }
+
+    /// A string that must be spelt as `rule` says, and so not be empty.
+    pub(crate) fn spelt<'n>(&mut self, node: &'n Node<'n>, rule: fn(&str) -> Result<(), String>) -> Option<&'n str> {
+        let text = self.string(node)?;
         match rule(text) {
             Ok(()) => Some(text),
             Err(message) => {

@@ -187,21 +187,27 @@ impl Reader {
         self.only(&fields, PORT);
         let protocol = match fields.get("protocol") {
             None => PortProtocol::Tcp,
+            // Only what is absent is defaulted here; of container ports the empty one is, too.
+            Some(node) if node.as_str() == Some("") => {
+                self.within("protocol", |r| r.invalid(node.span, "an empty protocol; write TCP, UDP or SCTP"));
+                return None;
+            }
             Some(node) => self.within("protocol", |r| r.port_protocol(node))?,
         };
         let end = self.optional(&fields, "endPort", |r, node| r.port(node).map(|port| (port, node.span)));
         let end_given = fields.get("endPort").is_some();
+        let end_span = fields.get("endPort").map_or(node.span, |it| it.span);
         let Some(port) = fields.get("port") else {
             if end_given {
-                self.within("endPort", |r| r.invalid(node.span, "endPort needs a port to start from"));
+                self.within("endPort", |r| r.invalid(end_span, "endPort needs a port to start from"));
                 return None;
             }
             return Some(PortMatch::Numbers { protocol, ports: Ports::ALL });
         };
         if let Value::Str(name) = &port.value {
-            self.within("port", |r| r.checked(port, syntax::port_name))?;
+            self.within("port", |r| r.spelt(port, syntax::port_name))?;
             if end_given {
-                self.within("endPort", |r| r.invalid(node.span, format!("endPort cannot be combined with the named port `{name}`")));
+                self.within("endPort", |r| r.invalid(end_span, format!("endPort cannot be combined with the named port `{name}`")));
                 return None;
             }
             return Some(PortMatch::Named { protocol: Some(protocol), name: name.as_ref().into() });

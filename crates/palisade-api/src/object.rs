@@ -100,6 +100,7 @@ impl Reader {
             ("v1", "ReplicationController") => self.workload("ReplicationController", node).map(Body::Workload),
             ("batch/v1", "Job") => self.workload("Job", node).map(Body::Workload),
             ("batch/v1", "CronJob") => self.workload("CronJob", node).map(Body::Workload),
+            ("v1", "List") => self.list_of_nothing(node),
             _ => Some(self.other_kind(version, kind, node)),
         }
     }
@@ -130,8 +131,20 @@ impl Reader {
                 self.problem(Consequence::Refused, "unknown-kind-of-object", span, message, Some(format!("did you mean `{meant}`?")));
                 Body::Nothing(Skipped::Refused)
             }
+            None if POLICY_GROUPS.iter().any(|group| version.starts_with(group)) && !IRRELEVANT_NEIGHBOURS.contains(&kind) => {
+                let message = format!("`{kind}` is not a kind of `{version}` that is read, so no verdict can be trusted");
+                self.problem(Consequence::Refused, "unknown-kind-of-object", span, message, None);
+                Body::Nothing(Skipped::Refused)
+            }
             Some(_) | None => Body::Nothing(Skipped::Irrelevant),
         }
+    }
+
+    /// A List is taken apart before. What is left says why it could not be.
+    fn list_of_nothing(&mut self, node: &tree::Node<'_>) -> Option<Body> {
+        let fields = self.fields(node)?;
+        self.list(&fields, "items", |_, _| Some(()));
+        Some(Body::Nothing(Skipped::Irrelevant))
     }
 
     fn not_an_object(&mut self, node: &tree::Node<'_>) -> Option<Body> {
@@ -147,5 +160,9 @@ impl Reader {
     }
 }
 
-/// Real kinds whose names are close to ones that are read.
-const IRRELEVANT_NEIGHBOURS: &[&str] = &["Services", "Secret", "Status"];
+/// Groups whose kinds are policies, but for a few that are known.
+const POLICY_GROUPS: &[&str] = &["networking.k8s.io/", "policy.networking.k8s.io/"];
+
+/// Real kinds whose names are close to ones that are read, or that stand beside policies in their group.
+const IRRELEVANT_NEIGHBOURS: &[&str] =
+    &["Services", "Secret", "Status", "Ingress", "IngressClass", "IPAddress", "ServiceCIDR", "ClusterCIDR"];

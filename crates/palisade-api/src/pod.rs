@@ -36,7 +36,9 @@ pub struct Pod {
 /// Whether a pod's containers still run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Pending, running, unknown or not said.
+    /// Running, and saying so.
+    Running,
+    /// Pending, unknown or not said.
     Live,
     /// Succeeded or failed: its address may belong to another pod by now.
     Completed,
@@ -61,7 +63,15 @@ pub struct Namespace {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     pub meta: Meta,
+    /// Those of the cluster's own network first.
     pub addresses: Vec<IpAddr>,
+}
+
+/// Where an address of a node is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Side {
+    Inside,
+    Outside,
 }
 
 const OBJECT: &[&str] = &["apiVersion", "kind", "metadata", "spec", "status"];
@@ -86,17 +96,21 @@ impl Reader {
             r.no_slips(&fields, &["addresses"]);
             Some(r.list(&fields, "addresses", Reader::node_address))
         });
-        Some(Node { meta, addresses: addresses.unwrap_or_default().into_iter().flatten().collect() })
+        let mut addresses: Vec<(Side, IpAddr)> = addresses.unwrap_or_default().into_iter().flatten().collect();
+        // The cluster reaches its nodes from the inside, in whatever order their addresses are listed.
+        addresses.sort_by_key(|(side, _)| *side);
+        Some(Node { meta, addresses: addresses.into_iter().map(|(_, address)| address).collect() })
     }
 
     /// Host names are addresses too; policy only knows the numeric ones.
-    fn node_address<'n>(&mut self, node: &'n Tree<'n>) -> Option<Option<IpAddr>> {
+    fn node_address<'n>(&mut self, node: &'n Tree<'n>) -> Option<Option<(Side, IpAddr)>> {
         let fields = self.fields(node)?;
         self.only(&fields, &["type", "address"]);
         let kind = self.optional(&fields, "type", Reader::string);
         let text = self.required(&fields, "address", Reader::string)?;
         match (text.parse(), kind) {
-            (Ok(address), _) => Some(Some(address)),
+            (Ok(address), Some("InternalIP")) => Some(Some((Side::Inside, address))),
+            (Ok(address), _) => Some(Some((Side::Outside, address))),
             (Err(_), Some("Hostname" | "InternalDNS" | "ExternalDNS")) => Some(None),
             (Err(_), _) => {
                 self.invalid(node.span, format!("`{text}` is not an IP address"));
@@ -119,9 +133,11 @@ impl Reader {
         let fields = self.fields(node)?;
         self.no_slips(&fields, STATUS);
         let phase = self.optional(&fields, "phase", Reader::string);
-        if matches!(phase, Some("Succeeded" | "Failed")) {
-            pod.phase = Phase::Completed;
-        }
+        pod.phase = match phase {
+            Some("Succeeded" | "Failed") => Phase::Completed,
+            Some("Running") => Phase::Running,
+            Some(_) | None => Phase::Live,
+        };
         pod.addresses = self.addresses(&fields, "podIPs", "podIP");
         pod.host_addresses = self.addresses(&fields, "hostIPs", "hostIP");
         let ready = self.list(&fields, "conditions", |r, node| {

@@ -32,7 +32,7 @@ impl Reader {
     fn expression<'n>(&mut self, node: &'n Node<'n>) -> Option<Requirement> {
         let fields = self.fields(node)?;
         self.only(&fields, EXPRESSION);
-        let key = self.required(&fields, "key", |r, node| r.checked(node, syntax::label_key))?;
+        let key = self.required(&fields, "key", |r, node| r.spelt(node, syntax::label_key))?;
         let operator = self.required(&fields, "operator", Reader::string)?;
         let values = self.list(&fields, "values", |r, node| {
             let value = r.string(node)?;
@@ -57,6 +57,7 @@ impl Reader {
             }
             _ => {
                 let message = format!("`{operator}` is not an operator: In, NotIn, Exists or DoesNotExist");
+                let span = fields.get("operator").map_or(node.span, |it| it.span);
                 self.within("operator", |r| r.invalid(span, message));
                 return None;
             }

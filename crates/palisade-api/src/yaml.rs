@@ -13,6 +13,9 @@ use crate::tree::{Entry, Node, Span, Value};
 /// How many nodes the aliases of one document may copy. Enough for any manifest, too little for a bomb.
 const ALIAS_BUDGET: usize = 100_000;
 
+/// How deep lists and maps may nest, aliases included. No manifest comes near it, and no walk of a tree runs out of stack.
+const DEPTH: usize = 100;
+
 /// One document of a text.
 #[derive(Clone, Debug)]
 pub struct Document<'a> {
@@ -79,7 +82,7 @@ impl<'a> Iterator for Documents<'a> {
             }
         };
         let from = self.text.get(..byte(&start.start)).map_or(0, |before| before.rfind('\n').map_or(0, |at| at + 1));
-        match (Builder { parser: &mut self.parser, anchors: HashMap::new(), copied: 0 }).document() {
+        match (Builder { parser: &mut self.parser, anchors: HashMap::new(), copied: 0, depth: 0 }).document() {
             Ok((root, end)) => Some(Ok(Document { root, start: from, end, line: start.start.line() })),
             Err(problem) => self.fail(problem),
         }
@@ -105,8 +108,17 @@ impl<'a> Documents<'a> {
 
 struct Builder<'a, 'p> {
     parser: &'p mut Parser<'a, StrInput<'a>>,
-    anchors: HashMap<usize, (Node<'a>, usize)>,
+    anchors: HashMap<usize, (Node<'a>, Size)>,
     copied: usize,
+    /// How many lists and maps are open.
+    depth: usize,
+}
+
+/// What a copy of a node costs.
+#[derive(Clone, Copy)]
+struct Size {
+    nodes: usize,
+    depth: usize,
 }
 
 type Built<'a> = Result<Node<'a>, Unreadable>;
@@ -136,16 +148,26 @@ impl<'a> Builder<'a, '_> {
                 Ok(self.anchored(anchor, Node { span, value }))
             }
             Event::SequenceStart(_, anchor, _) => {
-                let node = self.list(span)?;
+                let node = self.deeper(span, Builder::list)?;
                 Ok(self.anchored(anchor, node))
             }
             Event::MappingStart(_, anchor, _) => {
-                let node = self.map(span)?;
+                let node = self.deeper(span, Builder::map)?;
                 Ok(self.anchored(anchor, node))
             }
             Event::Alias(id) => self.alias(id, span),
             _ => Err(unreadable("unexpected structure", span)),
         }
+    }
+
+    fn deeper(&mut self, span: Span, read: fn(&mut Self, Span) -> Built<'a>) -> Built<'a> {
+        self.depth += 1;
+        if self.depth > DEPTH {
+            return Err(too_deep(span));
+        }
+        let node = read(self, span);
+        self.depth -= 1;
+        node
     }
 
     fn list(&mut self, span: Span) -> Built<'a> {
@@ -191,7 +213,7 @@ impl<'a> Builder<'a, '_> {
 
     fn anchored(&mut self, anchor: usize, node: Node<'a>) -> Node<'a> {
         if anchor != 0 {
-            let size = count(&node);
+            let size = size(&node);
             self.anchors.insert(anchor, (node.clone(), size));
         }
         node
@@ -201,7 +223,10 @@ impl<'a> Builder<'a, '_> {
         let Some((node, size)) = self.anchors.get(&id) else {
             return Err(unreadable("an alias refers to a value that contains it", span));
         };
-        self.copied += size;
+        if self.depth + size.depth > DEPTH {
+            return Err(too_deep(span));
+        }
+        self.copied += size.nodes;
         if self.copied > ALIAS_BUDGET {
             return Err(unreadable("aliases copy more than 100000 values", span));
         }
@@ -237,12 +262,20 @@ fn key_text(node: Node<'_>) -> Result<Cow<'_, str>, Unreadable> {
     }
 }
 
-fn count(node: &Node<'_>) -> usize {
+fn size(node: &Node<'_>) -> Size {
     match &node.value {
-        Value::List(items) => 1 + items.iter().map(count).sum::<usize>(),
-        Value::Map(entries) => 1 + entries.iter().map(|entry| count(&entry.value)).sum::<usize>(),
-        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Number(_) | Value::Str(_) => 1,
+        Value::List(items) => around(items.iter().map(size)),
+        Value::Map(entries) => around(entries.iter().map(|entry| size(&entry.value))),
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Number(_) | Value::Str(_) => Size { nodes: 1, depth: 0 },
     }
+}
+
+fn around(inner: impl Iterator<Item = Size>) -> Size {
+    inner.fold(Size { nodes: 1, depth: 1 }, |all, it| Size { nodes: all.nodes + it.nodes, depth: all.depth.max(1 + it.depth) })
+}
+
+fn too_deep(span: Span) -> Unreadable {
+    unreadable(&format!("nested more than {DEPTH} levels deep"), span)
 }
 
 /// What an unquoted scalar means to kubectl.
@@ -272,20 +305,22 @@ fn integer(text: &str) -> Option<i64> {
     };
     let lower = digits.to_ascii_lowercase();
     let magnitude = if let Some(hex) = lower.strip_prefix("0x") {
-        i64::from_str_radix(hex, 16)
+        magnitude(hex, 16)
     } else if let Some(octal) = lower.strip_prefix("0o") {
-        i64::from_str_radix(octal, 8)
+        magnitude(octal, 8)
     } else if let Some(binary) = lower.strip_prefix("0b") {
-        i64::from_str_radix(binary, 2)
+        magnitude(binary, 2)
     } else if lower.len() > 1 && lower.starts_with('0') {
-        i64::from_str_radix(lower.trim_start_matches('0'), 8)
-            .or_else(|error| if lower.bytes().all(|b| b == b'0') { Ok(0) } else { Err(error) })
-    } else if lower.starts_with(|first: char| first.is_ascii_digit()) {
-        lower.parse()
+        magnitude(&lower, 8)
     } else {
-        return None;
+        magnitude(&lower, 10)
     };
-    Some(sign * magnitude.ok()?)
+    Some(sign * magnitude?)
+}
+
+/// Digits and nothing else: the sign stands before the prefix, and only once.
+fn magnitude(digits: &str, radix: u32) -> Option<i64> {
+    digits.chars().all(|digit| digit.is_digit(radix)).then(|| i64::from_str_radix(digits, radix).ok()).flatten()
 }
 
 fn is_float(text: &str) -> bool {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use palisade_api::{Body, OwnerReference, Phase, Pod, Service, Workload};
-use palisade_model::{Endpoint, HostPod, Labels, Model, Namespace, Node, NodeId, Owner, PodName, Readiness};
+use palisade_model::{Endpoint, HostPod, Labels, Model, Namespace, Node, NodeId, Owner, PodName, Readiness, Running};
 
 use crate::sources::ObjectKey;
 
@@ -66,7 +66,7 @@ fn nodes<'o>(objects: impl Iterator<Item = (&'o ObjectKey, &'o Body)>) -> BTreeM
     }
     for (name, pod) in seen {
         let node = nodes.entry(name.clone()).or_insert_with(|| assumed_node(&name));
-        if pod.phase == Phase::Live {
+        if pod.phase != Phase::Completed {
             let own = if pod.template.host_network { pod.addresses.as_slice() } else { &[] };
             add_addresses(node, pod.host_addresses.iter().chain(own).copied());
         }
@@ -90,14 +90,18 @@ fn add_addresses(node: &mut Node, addresses: impl Iterator<Item = std::net::IpAd
 fn add_pod(model: &mut Model, nodes: &mut BTreeMap<Box<str>, Node>, owners: &Owners, key: &ObjectKey, pod: &Pod) {
     let name = pod_name(key);
     // SPEC: semantics 1.12: a completed pod matches nothing; its address may already belong to another.
-    if pod.phase == Phase::Completed {
-        model.completed.push(name);
-        return;
-    }
+    let running = match pod.phase {
+        Phase::Running => Running::Yes,
+        Phase::Live => Running::NotSaid,
+        Phase::Completed => {
+            model.completed.push(name);
+            return;
+        }
+    };
     let readiness = match (pod.meta.terminating, pod.ready) {
-        (true, _) => Readiness::Terminating,
+        (true, true) => Readiness::Terminating,
         (false, true) => Readiness::Ready,
-        (false, false) => Readiness::NotReady,
+        (true | false, false) => Readiness::NotReady,
     };
     let (labels, addresses, ports) = (pod.meta.labels.clone(), pod.addresses.clone(), pod.template.ports.clone());
     if pod.template.host_network {
@@ -108,7 +112,7 @@ fn add_pod(model: &mut Model, nodes: &mut BTreeMap<Box<str>, Node>, owners: &Own
         return;
     }
     let owner = owners.root_of_pod(key, pod);
-    model.endpoints.push(Endpoint { name, labels, addresses, node: None, ports, owner, readiness });
+    model.endpoints.push(Endpoint { name, labels, addresses, node: None, ports, owner, readiness, running });
 }
 
 /// SPEC: the pods of a workload differ in name and address only, so one endpoint stands for all of them until they are read one by one.
@@ -125,7 +129,8 @@ fn add_workload(model: &mut Model, nodes: &mut BTreeMap<Box<str>, Node>, owners:
         return;
     }
     let owner = Some(Owner { kind: key.kind.clone(), name: key.name.clone() });
-    model.endpoints.push(Endpoint { name, labels, addresses: Vec::new(), node: None, ports, owner, readiness });
+    let (addresses, running) = (Vec::new(), Running::NotSaid);
+    model.endpoints.push(Endpoint { name, labels, addresses, node: None, ports, owner, readiness, running });
 }
 
 /// The node of a host-network pod; one is assumed for a pod that nobody has placed.
@@ -170,7 +175,7 @@ impl Owners {
             if let Some(node) = &pod.template.node_name {
                 owners.node_of.insert(pod_name(key), node.as_str().into());
             }
-            if pod.phase == Phase::Live {
+            if pod.phase != Phase::Completed {
                 let chain = owners.chain(key, pod);
                 owners.populated.extend(chain);
             }

@@ -1,9 +1,10 @@
 //! The objects that were read, and the model they make.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use palisade_api::tree::{Node, Span, Value};
+use palisade_api::tree::{Entry, Node, Span, Value};
 use palisade_api::{Body, Consequence, Object, Problem, Skipped, read_object, yaml};
 use palisade_model::{Diagnostic, Location, Model, Severity};
 
@@ -106,7 +107,7 @@ impl Index {
             for (at, item) in items.iter().enumerate() {
                 let mut extent = extent.clone();
                 extent.items.push(at);
-                self.take(file, item, extent);
+                self.take(file, &named_by_list(node, item), extent);
             }
             return;
         }
@@ -177,6 +178,20 @@ fn list_items<'n, 'a>(node: &'n Node<'a>) -> Option<&'n [Node<'a>]> {
     let kind = node.get("kind")?.as_str()?;
     let Value::List(items) = &node.get("items")?.value else { return None };
     kind.ends_with("List").then_some(items)
+}
+
+/// Items of a `PodList` have no kind of their own in what the API serves, so they get the list's.
+fn named_by_list<'n, 'a>(list: &Node<'a>, item: &'n Node<'a>) -> Cow<'n, Node<'a>> {
+    let kind = list.get("kind").and_then(Node::as_str).and_then(|kind| kind.strip_suffix("List"));
+    let Some(kind) = kind.filter(|kind| !kind.is_empty() && item.get("kind").is_none()) else { return Cow::Borrowed(item) };
+    let mut named = item.clone();
+    let Value::Map(entries) = &mut named.value else { return Cow::Borrowed(item) };
+    for (key, value) in [("kind", Some(kind)), ("apiVersion", list.get("apiVersion").and_then(Node::as_str))] {
+        let missing = entries.iter().all(|entry| entry.key != key);
+        let value = value.filter(|_| missing).map(|text| Node { span: item.span, value: Value::Str(text.to_owned().into()) });
+        entries.extend(value.map(|value| Entry { key: key.into(), key_span: item.span, value }));
+    }
+    Cow::Owned(named)
 }
 
 const CLUSTER_SCOPED: &[&str] = &["Namespace", "Node", "ClusterNetworkPolicy"];

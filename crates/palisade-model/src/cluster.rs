@@ -74,6 +74,17 @@ pub struct Endpoint {
     pub owner: Option<Owner>,
     /// Whether a Service would send it traffic.
     pub readiness: Readiness,
+    /// Who has an address that two pods claim.
+    pub running: Running,
+}
+
+/// Whether a pod says that it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Running {
+    /// Its phase is Running.
+    Yes,
+    /// It has another phase, or says nothing.
+    NotSaid,
 }
 
 /// Whether a Service counts a pod among its endpoints.
@@ -83,7 +94,7 @@ pub enum Readiness {
     Ready,
     /// The pod says it is not ready.
     NotReady,
-    /// The pod is being deleted; it still serves and is still enforced, but gets no new connections.
+    /// The pod is being deleted and still ready: it serves where nobody else does, and is still enforced.
     Terminating,
 }
 
@@ -205,10 +216,11 @@ impl Model {
         self.namespaces.get(name).map_or(&NONE, |namespace| &namespace.labels)
     }
 
-    /// Who owns `address`: a pod before a node before the outside, and of two pods the one that is up.
+    /// Who owns `address`: a pod before a node before the outside, and of two pods the one that runs.
     pub fn place_of(&self, address: IpAddr) -> Place {
         let owners = self.endpoints.iter().enumerate().filter(|(_, endpoint)| endpoint.addresses.contains(&address));
-        let pod = owners.min_by_key(|(at, endpoint)| (endpoint.readiness, *at)).map(|(at, _)| at);
+        // SPEC: semantics 1.12: the running one wins; what follows only makes the choice total.
+        let pod = owners.min_by_key(|(at, endpoint)| (endpoint.running, endpoint.readiness, *at)).map(|(at, _)| at);
         let node = || self.nodes.iter().position(|node| node.addresses.contains(&address));
         match pod {
             Some(at) => Place::Pod(EndpointId(at)),

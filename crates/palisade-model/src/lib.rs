@@ -14,7 +14,7 @@ mod origin;
 mod policy;
 
 pub use cluster::{
-    ContainerPort, Endpoint, EndpointId, HostPod, Model, Namespace, Node, NodeId, Owner, PodName, Readiness, Service, ServiceKind,
+    ContainerPort, Endpoint, EndpointId, HostPod, Model, Namespace, Node, NodeId, Owner, PodName, Readiness, Running, Service, ServiceKind,
     ServicePort, TargetPort,
 };
 pub use diagnostic::{Diagnostic, Location, Severity};

@@ -20,6 +20,7 @@ fn cluster(policies: &[Policy]) -> Model {
         ports: vec![sql.clone()],
         owner: None,
         readiness: Readiness::Ready,
+        running: palisade_model::Running::Yes,
     };
     let endpoints = vec![pod("web", 0), pod("db", 1)];
     Model { endpoints, policies: policies.to_vec(), ..Model::default() }

@@ -130,7 +130,7 @@ fn check_probe(model: &Model, objects: &Objects, probe: &Probe, coverage: &mut C
     if raw.as_ref() != Ok(&probe.expect) {
         failures.push(format!("raw judge says {raw:?}, expected {:?}", probe.expect));
     }
-    match answer(model, &asked(probe)) {
+    match answer(model, &asked(&probe.from, &probe.to, probe.protocol, probe.port)) {
         Err(error) => failures.push(format!("cannot be asked: {error}")),
         Ok(explanation) => {
             let model = &explanation.model;
@@ -148,7 +148,7 @@ fn check_probe(model: &Model, objects: &Objects, probe: &Probe, coverage: &mut C
 }
 
 /// The case of the destination's primary address, for each pair of ends.
-fn primary(explanation: &Explanation) -> Vec<&Case> {
+pub(crate) fn primary(explanation: &Explanation) -> Vec<&Case> {
     let mut first = BTreeMap::new();
     for case in &explanation.cases {
         first.entry((case.from.place, case.to.place)).or_insert(case);
@@ -187,7 +187,7 @@ fn why(case: &Case) -> String {
     format!("{}, {}", side(Direction::Egress), side(Direction::Ingress))
 }
 
-fn expectation(verdict: Verdict) -> Expect {
+pub(crate) fn expectation(verdict: Verdict) -> Expect {
     match verdict {
         Verdict::Accept => Expect::Accept,
         Verdict::Deny => Expect::Deny,
@@ -195,16 +195,16 @@ fn expectation(verdict: Verdict) -> Expect {
     }
 }
 
-fn asked(probe: &Probe) -> Asked {
-    let protocol = match probe.protocol {
+pub(crate) fn asked(from: &Party, to: &Party, protocol: RawProtocol, port: Option<u16>) -> Asked {
+    let protocol = match protocol {
         RawProtocol::Tcp => Protocol::Port(PortProtocol::Tcp),
         RawProtocol::Udp => Protocol::Port(PortProtocol::Udp),
         RawProtocol::Sctp => Protocol::Port(PortProtocol::Sctp),
         RawProtocol::Icmp => Protocol::Icmp,
         RawProtocol::Other(number) => Protocol::Other(number),
     };
-    let port = probe.port.map_or(PortAsked::None, PortAsked::Number);
-    Asked { from: party(&probe.from), to: party(&probe.to), protocol, port }
+    let port = port.map_or(PortAsked::None, PortAsked::Number);
+    Asked { from: party(from), to: party(to), protocol, port }
 }
 
 fn party(party: &Party) -> Named {

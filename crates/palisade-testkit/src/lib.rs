@@ -1,17 +1,26 @@
 //! What the tests of the other crates share: the reader of scenarios, and a judge that never saw the model.
 //!
 //! - [`check`] runs a scenario through the specification, the engine and the raw judge.
+//! - [`compare`] asks them the same question where nobody knows the answer.
 //! - [`coverage`] counts which forms of rule the scenarios decide by.
+//! - [`generate`] makes random clusters and questions, [`shrink`] makes what they find small, [`random`] makes it happen again.
+//! - [`mutate`] breaks manifests, as text and as objects.
 //! - [`scenario`] reads a folder of `scenarios/` into probes and steps; it does not read the cluster.
-//! - [`objects`] is the raw cluster: JSON values that the steps of a scenario change.
+//! - [`objects`] is the raw cluster: JSON values that the steps of a scenario change, at their [`paths`].
 //! - [`raw_judge`] gives the verdict of one connection from those values alone. It shares no code with the
 //!   specification, the engine or the reader of objects, so a mistake has to be made twice to go unseen.
 
 pub mod check;
+pub mod compare;
 pub mod coverage;
+pub mod generate;
+pub mod mutate;
 pub mod objects;
+pub mod paths;
+pub mod random;
 pub mod raw_judge;
 pub mod scenario;
+pub mod shrink;
 
 #[cfg(test)]
 mod tests;

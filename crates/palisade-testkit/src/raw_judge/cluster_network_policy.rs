@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::read::{at, is_kind, labels, list, name, only_key, port_number, selects, strict_cidr, text};
+use super::read::{at, is_kind, knows_all, labels, list, name, only_key, port_number, selects, strict_cidr, text};
 use super::world::{Endpoint, World};
 use super::{Direction, Finding, View};
 use crate::scenario::RawProtocol;
@@ -97,7 +97,12 @@ fn weigh(world: &World<'_>, rule: &Value, view: &View<'_>) -> Outcome {
     let (peers, protocols) = (peers(world, rule, view), protocols(rule, view));
     let any = |hits: &[Hit], wanted: Hit| hits.contains(&wanted);
     let matched = any(&peers, Hit::Yes) && any(&protocols, Hit::Yes);
+    let known = match view.direction {
+        Direction::Ingress => knows_all(rule, &["name", "action", "from", "protocols"]),
+        Direction::Egress => knows_all(rule, &["name", "action", "to", "protocols"]),
+    };
     let action = match text(rule, "/action") {
+        Some("Accept") if !known => return Outcome::NoMatch,
         Some("Accept") => {
             let named = any(&peers, Hit::ByName { possible: true }) && any(&protocols, Hit::Yes);
             return match (matched, named) {
@@ -115,7 +120,7 @@ fn weigh(world: &World<'_>, rule: &Value, view: &View<'_>) -> Outcome {
         Hit::No | Hit::Yes => true,
         Hit::ByName { .. } | Hit::NotUnderstood => false,
     };
-    if !peers.iter().chain(&protocols).all(understood) {
+    if !known || !peers.iter().chain(&protocols).all(understood) {
         return deny_all(view);
     }
     if matched { action } else { Outcome::NoMatch }
@@ -232,17 +237,17 @@ fn protocols(rule: &Value, view: &View<'_>) -> Vec<Hit> {
 }
 
 fn entry_matches(entry: &Value, view: &View<'_>) -> Option<bool> {
-    let protocol = match only_key(entry, &["tcp", "udp", "sctp", "destinationNamedPort"])? {
-        "tcp" => (RawProtocol::Tcp, "/tcp/destinationPort"),
-        "udp" => (RawProtocol::Udp, "/udp/destinationPort"),
-        "sctp" => (RawProtocol::Sctp, "/sctp/destinationPort"),
+    let (protocol, path) = match only_key(entry, &["tcp", "udp", "sctp", "destinationNamedPort"])? {
+        "tcp" => (RawProtocol::Tcp, "/tcp"),
+        "udp" => (RawProtocol::Udp, "/udp"),
+        "sctp" => (RawProtocol::Sctp, "/sctp"),
         _ => {
             let name = text(entry, "/destinationNamedPort")?;
             return Some(view.flow.port.is_some_and(|port| view.named_port_is(name, port)));
         }
     };
-    let (protocol, path) = protocol;
-    let port = at(entry, path);
+    only_key(at(entry, path), &["destinationPort"])?;
+    let port = at(at(entry, path), "/destinationPort");
     let (first, last) = match only_key(port, &["number", "range"])? {
         "number" => (port_number(at(port, "/number"))?, port_number(at(port, "/number"))?),
         _ => (port_number(at(port, "/range/start"))?, port_number(at(port, "/range/end"))?),

@@ -82,7 +82,7 @@ enum Finding {
 
 impl<'a> Flow<'a> {
     fn new(source: &Located<'a>, destination: &Located<'a>, protocol: RawProtocol, port: Option<u16>, route: Route) -> Flow<'a> {
-        let destination = destination.as_destination();
+        let destination = destination.as_destination_of(source);
         Flow { source: source.as_source_to(&destination), destination, protocol, port, route }
     }
 
@@ -99,8 +99,9 @@ impl<'a> Flow<'a> {
 }
 
 impl View<'_> {
+    /// A workload that calls itself is two of its pods.
     fn is_itself(&self) -> bool {
-        matches!(self.peer.endpoint, Endpoint::Pod(peer) if std::ptr::eq(peer, self.subject))
+        matches!(self.peer.endpoint, Endpoint::Pod(peer) if std::ptr::eq(peer, self.subject) && !peer.is_workload())
     }
 
     fn is_from_own_node(&self) -> bool {

@@ -72,13 +72,20 @@ fn label_value(value: &Value) -> Option<&str> {
     if value.is_null() { Some("") } else { value.as_str() }
 }
 
-/// The one of `known` that the object has, if it has exactly one. Other keys do not count.
+/// The one of `known` that the object has, if it has exactly one and nothing else: what a field of a newer API does to its neighbours
+/// is not known either.
 pub(super) fn only_key<'a>(object: &Value, known: &[&'a str]) -> Option<&'a str> {
     let mut present = known.iter().filter(|key| object.get(**key).is_some_and(|it| !it.is_null()));
     match (present.next(), present.next()) {
-        (Some(key), None) => Some(key),
-        (None, _) | (Some(_), Some(_)) => None,
+        (Some(key), None) if knows_all(object, known) => Some(key),
+        (Some(_) | None, _) => None,
     }
+}
+
+/// Whether every field of the object is one of `known`.
+pub(super) fn knows_all(object: &Value, known: &[&str]) -> bool {
+    let fields = object.as_object().into_iter().flatten();
+    fields.into_iter().all(|(key, value)| value.is_null() || known.contains(&key.as_str()))
 }
 
 /// Whether a label selector selects, or `None` if any part of it is not understood, whatever the labels.

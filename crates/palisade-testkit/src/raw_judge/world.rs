@@ -1,5 +1,6 @@
 //! Who is who: pods, workloads that stand for pods, nodes, and the party behind a name or an address.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use serde_json::Value;
@@ -39,8 +40,6 @@ pub(super) enum Endpoint<'a> {
 pub(super) struct Located<'a> {
     pub(super) endpoint: Endpoint<'a>,
     addresses: Vec<IpAddr>,
-    /// The party was named by the address it uses.
-    by_address: bool,
 }
 
 /// A party as the packet shows it.
@@ -109,14 +108,10 @@ impl<'a> World<'a> {
         Self: 'a,
     {
         if !pod.is_host_network() {
-            let endpoint = Endpoint::Pod(pod);
-            return Located { endpoint, addresses: pod.addresses(), by_address: false };
+            return Located { endpoint: Endpoint::Pod(pod), addresses: pod.addresses() };
         }
-        let addresses = match pod.node().and_then(|node| self.node(node)) {
-            Some(node) => node_addresses(node),
-            None => pod.host_addresses(),
-        };
-        Located { endpoint: Endpoint::Node(pod.node()), addresses, by_address: false }
+        let addresses = pod.node().map_or_else(|| pod.host_addresses(), |node| self.node_addresses(node));
+        Located { endpoint: Endpoint::Node(pod.node()), addresses }
     }
 
     fn pod(&'a self, namespace: &str, name: &str) -> Result<Located<'a>, String> {
@@ -132,31 +127,50 @@ impl<'a> World<'a> {
     }
 
     fn named_node(&'a self, node: &str) -> Result<Located<'a>, String> {
-        if let Some(object) = self.node(node) {
-            let endpoint = Endpoint::Node(Some(name(object)));
-            let addresses = node_addresses(object);
-            return Ok(Located { endpoint, addresses, by_address: false });
-        }
-        let known = self.pods.iter().filter_map(Pod::node).find(|it| *it == node);
+        let known = self.node_names().into_iter().find(|it| *it == node);
         let known = known.ok_or_else(|| format!("`node/{node}`: no such node"))?;
-        let endpoint = Endpoint::Node(Some(known));
-        Ok(Located { endpoint, addresses: Vec::new(), by_address: false })
+        Ok(Located { endpoint: Endpoint::Node(Some(known)), addresses: self.node_addresses(known) })
     }
 
     fn owner(&'a self, address: IpAddr) -> Located<'a> {
-        let mut claimants =
-            self.pods.iter().filter(|pod| !pod.is_completed() && !pod.is_host_network() && pod.addresses().contains(&address));
+        let live = || self.pods.iter().filter(|pod| !pod.is_completed());
+        let claimants = live().filter(|pod| !pod.is_host_network() && pod.addresses().contains(&address));
         // Of two pods that claim an address the running one has it.
-        let pod = claimants.clone().find(|pod| pod.is_running()).or_else(|| claimants.next());
-        let node = || {
-            let mut nodes = self.objects.iter().filter(|it| is_kind(it, "v1", "Node"));
-            nodes.find(|node| node_addresses(node).contains(&address))
+        let pod = claimants
+            .min_by_key(|pod| (!pod.is_running(), pod.is_ready() && pod.is_terminating(), !pod.is_ready(), pod.namespace, pod.name));
+        let node = || self.node_names().into_iter().find(|node| self.node_addresses(node).contains(&address));
+        let unplaced = || live().any(|pod| pod.is_host_network() && pod.node().is_none() && pod.host_addresses().contains(&address));
+        let endpoint = match (pod, node()) {
+            (Some(pod), _) => Endpoint::Pod(pod),
+            (None, Some(node)) => Endpoint::Node(Some(node)),
+            (None, None) if unplaced() => Endpoint::Node(None),
+            (None, None) => Endpoint::Outside,
         };
-        let endpoint = match pod {
-            Some(pod) => Endpoint::Pod(pod),
-            None => node().map_or(Endpoint::Outside, |node| Endpoint::Node(Some(name(node)))),
-        };
-        Located { endpoint, addresses: vec![address], by_address: true }
+        Located { endpoint, addresses: vec![address] }
+    }
+
+    /// Nodes that have an object or a pod, by name.
+    fn node_names(&self) -> BTreeSet<&'a str> {
+        let objects = self.objects.iter().filter(|it| is_kind(it, "v1", "Node")).map(name);
+        objects.chain(self.pods.iter().filter_map(Pod::node)).collect()
+    }
+
+    /// The addresses of a node: those of its object, those of the inside first, and what its pods say of it.
+    fn node_addresses(&self, node: &str) -> Vec<IpAddr> {
+        let (inside, others): (Vec<&Value>, Vec<&Value>) = self
+            .node(node)
+            .map_or(&[][..], |it| items(it, "/status/addresses"))
+            .iter()
+            .partition(|it| text(it, "/type") == Some("InternalIP"));
+        let own = inside.into_iter().chain(others).filter_map(|it| lenient_address(text(it, "/address")?));
+        let pods = self.pods.iter().filter(|pod| pod.node() == Some(node) && !pod.is_completed());
+        let mut addresses = Vec::new();
+        for address in own.chain(pods.flat_map(Pod::host_addresses)) {
+            if !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
+        addresses
     }
 
     fn node(&self, node: &str) -> Option<&'a Value> {
@@ -165,16 +179,18 @@ impl<'a> World<'a> {
 }
 
 impl<'a> Located<'a> {
-    /// As a destination: reached at its first address.
-    pub(super) fn as_destination(&self) -> Side<'a> {
-        Side { endpoint: self.endpoint, address: self.addresses.first().copied() }
+    /// As a destination: reached at its first address of a family that the source has too.
+    pub(super) fn as_destination_of(&self, source: &Located<'_>) -> Side<'a> {
+        let shared = |to: &&IpAddr| source.addresses.iter().any(|from| from.is_ipv4() == to.is_ipv4());
+        let address = self.addresses.iter().find(shared).or(self.addresses.first());
+        Side { endpoint: self.endpoint, address: address.copied() }
     }
 
     /// As a source: speaks from its first address of the destination's family.
     pub(super) fn as_source_to(&self, destination: &Side<'_>) -> Side<'a> {
         let address = match destination.address {
-            Some(to) if !self.by_address => self.addresses.iter().find(|from| from.is_ipv4() == to.is_ipv4()),
-            Some(_) | None => self.addresses.first(),
+            Some(to) => self.addresses.iter().find(|from| from.is_ipv4() == to.is_ipv4()),
+            None => self.addresses.first(),
         };
         Side { endpoint: self.endpoint, address: address.copied() }
     }
@@ -189,6 +205,11 @@ impl<'a> Pod<'a> {
         labels(self.template)
     }
 
+    /// Whether this stands for the pods of a workload, and not for one pod.
+    pub(super) fn is_workload(&self) -> bool {
+        self.object.is_null()
+    }
+
     pub(super) fn is_host_network(&self) -> bool {
         at(self.template, "/spec/hostNetwork").as_bool() == Some(true)
     }
@@ -201,10 +222,11 @@ impl<'a> Pod<'a> {
         text(self.object, "/metadata/deletionTimestamp").is_some()
     }
 
-    /// A pod that says nothing about being ready is.
+    /// A pod that says nothing about being ready is, unless it has not started.
     pub(super) fn is_ready(&self) -> bool {
         let mut conditions = items(self.object, "/status/conditions").iter();
-        !conditions.any(|it| text(it, "/type") == Some("Ready") && text(it, "/status") == Some("False"))
+        text(self.object, "/status/phase") != Some("Pending")
+            && !conditions.any(|it| text(it, "/type") == Some("Ready") && text(it, "/status") == Some("False"))
     }
 
     fn is_running(&self) -> bool {
@@ -229,16 +251,24 @@ impl<'a> Pod<'a> {
     }
 
     fn addresses(&self) -> Vec<IpAddr> {
-        let all: Vec<IpAddr> = items(self.object, "/status/podIPs").iter().filter_map(|it| lenient_address(text(it, "/ip")?)).collect();
-        let one = || text(self.object, "/status/podIP").and_then(lenient_address);
-        if all.is_empty() { one().into_iter().collect() } else { all }
+        self.reported("/status/podIPs", "/status/podIP")
     }
 
-    /// The addresses that a host-network pod itself reports of its node.
+    /// What a pod reports of its node: the node's addresses, which are its own too on the node's network.
     fn host_addresses(&self) -> Vec<IpAddr> {
-        let host = text(self.object, "/status/hostIP").and_then(lenient_address);
-        let pod = self.addresses().into_iter().filter(|address| Some(*address) != host);
-        host.into_iter().chain(pod).collect()
+        let mut addresses: Vec<IpAddr> = self.reported("/status/hostIPs", "/status/hostIP");
+        if self.is_host_network() {
+            let own = self.addresses().into_iter().filter(|own| !addresses.contains(own)).collect::<Vec<_>>();
+            addresses.extend(own);
+        }
+        addresses
+    }
+
+    /// A list of addresses, or the single one.
+    fn reported(&self, list: &str, single: &str) -> Vec<IpAddr> {
+        let all: Vec<IpAddr> = items(self.object, list).iter().filter_map(|it| lenient_address(text(it, "/ip")?)).collect();
+        let one = || text(self.object, single).and_then(lenient_address);
+        if all.is_empty() { one().into_iter().collect() } else { all }
     }
 }
 
@@ -272,12 +302,4 @@ fn owners_of(object: &Value) -> impl Iterator<Item = Owner<'_>> {
         let kind = text(reference, "/kind")?;
         Some(Owner { namespace: namespace(object), kind, name: text(reference, "/name")? })
     })
-}
-
-/// All addresses of a node, those of the inside first.
-fn node_addresses(node: &Value) -> Vec<IpAddr> {
-    let (inside, others): (Vec<&Value>, Vec<&Value>) =
-        items(node, "/status/addresses").iter().partition(|it| text(it, "/type") == Some("InternalIP"));
-    let all = inside.into_iter().chain(others);
-    all.filter_map(|it| lenient_address(text(it, "/address")?)).collect()
 }
