@@ -166,6 +166,6 @@ fn part_replicas(model: &mut Model, from: &[Candidate], mut to: Vec<Destination>
     to
 }
 
-fn stands_for_workload(endpoint: &Endpoint) -> bool {
+pub(crate) fn stands_for_workload(endpoint: &Endpoint) -> bool {
     endpoint.owner.as_ref().is_some_and(|owner| owner.name == endpoint.name.name)
 }

@@ -3,6 +3,7 @@
 //! Every verdict in here comes from `palisade_engine::decide`; this crate chooses what to ask and orders the answers for people.
 #![warn(clippy::as_conversions)]
 
+pub mod expect;
 mod explain;
 mod flip;
 mod nearest;

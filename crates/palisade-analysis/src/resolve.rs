@@ -99,7 +99,7 @@ pub(crate) fn ends(from: &Candidate, to: &Candidate) -> Vec<Ends> {
     }
 }
 
-fn first_of_each_family(addresses: &[IpAddr]) -> Vec<IpAddr> {
+pub(crate) fn first_of_each_family(addresses: &[IpAddr]) -> Vec<IpAddr> {
     let mut firsts: Vec<IpAddr> = Vec::with_capacity(2);
     for address in addresses {
         if firsts.iter().all(|it| Family::of(*it) != Family::of(*address)) {
@@ -140,7 +140,7 @@ fn assume_namespace(model: &mut Model, namespace: &str) {
     model.namespaces.entry(namespace.into()).or_insert_with(assumed);
 }
 
-fn candidate(model: &Model, at: usize) -> Option<Candidate> {
+pub(crate) fn candidate(model: &Model, at: usize) -> Option<Candidate> {
     let endpoint = model.endpoints.get(at)?;
     Some(Candidate { place: Place::Pod(EndpointId(at)), addresses: endpoint.addresses.clone(), name: endpoint.name.to_string() })
 }
@@ -219,7 +219,7 @@ fn on_node(model: &Model, at: usize, name: String) -> Candidate {
 }
 
 /// The Service a party names, also by one of its virtual addresses.
-fn service_of(model: &Model, party: &Party) -> Result<Option<Service>, String> {
+pub(crate) fn service_of(model: &Model, party: &Party) -> Result<Option<Service>, String> {
     match party {
         Party::Service { namespace, name } => {
             let found = model.services.iter().find(|it| *it.namespace == **namespace && *it.name == **name);
@@ -299,7 +299,7 @@ fn target(ports: &[ContainerPort], protocol: PortProtocol, target: &TargetPort) 
     }
 }
 
-fn resolve_port(model: &Model, to: &Candidate, protocol: Protocol, port: &PortAsked) -> Result<Option<u16>, String> {
+pub(crate) fn resolve_port(model: &Model, to: &Candidate, protocol: Protocol, port: &PortAsked) -> Result<Option<u16>, String> {
     let name = match port {
         PortAsked::Number(number) => return Ok(Some(*number)),
         PortAsked::None => return Ok(None),
