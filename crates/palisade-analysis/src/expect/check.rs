@@ -1,5 +1,6 @@
 //! Whether a claim holds.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
@@ -115,54 +116,58 @@ fn check(ground: &mut Ground<'_>, outside: &[IpAddr], part: &Part, tally: &mut T
     let ingress = judge(ground, Direction::Ingress, &sides.to, &sides.from, &mut rows);
     let shared = shared(ground, &sides, &from, &to);
     let judged = Judged { part, from, to, sides, rows, egress, ingress, shared };
-    let mut differing = HashMap::new();
+    let mut differences = Differences::new();
     for (from_at, from) in judged.sides.from.classes.iter().enumerate() {
         for (to_at, to) in judged.sides.to.classes.iter().enumerate() {
             let shared = judged.shared.get(&(from_at, to_at)).copied().unwrap_or(0);
             let pairs = (from.members.len() * to.members.len()).saturating_sub(shared);
             if pairs > 0 {
-                judged.pair(from, to, count(pairs), &mut differing, tally);
+                judged.pair(from, to, count(pairs), &mut differences, tally);
             }
         }
     }
     Ok(())
 }
 
-/// How two rows together differ from what is wanted: the number of the ask, and the verdict.
-type Differing = HashMap<(usize, usize), Vec<(usize, Verdict)>>;
+/// How connections differ from what is wanted.
+#[derive(Debug, Default)]
+struct Difference {
+    /// The number of the ask, and its verdict.
+    asks: Vec<(usize, Verdict)>,
+    wrong: u64,
+    on_dns: u64,
+}
+
+/// The differences of all pairs of rows that occur: one pair for each way that two ends can meet.
+type Differences = HashMap<Vec<(usize, usize)>, Difference>;
 
 impl Judged<'_> {
     /// Counts one pair of classes.
-    fn pair(&self, from: &Class, to: &Class, pairs: u64, differing: &mut Differing, tally: &mut Tally) {
+    fn pair(&self, from: &Class, to: &Class, pairs: u64, differences: &mut Differences, tally: &mut Tally) {
         if !is_pod(&self.sides.from, from) && !is_pod(&self.sides.to, to) {
             tally.podless += pairs;
             return;
         }
-        let mut met = false;
-        let mut found: BTreeMap<usize, Verdict> = BTreeMap::new();
+        let mut ways = Vec::with_capacity(2);
         for from_slot in from.slots.clone() {
             for to_slot in to.slots.clone().filter(|to_slot| self.can_meet(from_slot, *to_slot)) {
-                let (Some(egress), Some(ingress)) = (self.egress.row(from.group, to_slot), self.ingress.row(to.group, from_slot)) else {
-                    continue;
-                };
-                met = true;
-                let found_here = differing.entry((egress, ingress)).or_insert_with(|| self.differing(egress, ingress));
-                // What is wrong in one family is wrong, whatever a name resolves to in the other.
-                for (ask, verdict) in found_here {
-                    let known = found.entry(*ask).or_insert(*verdict);
-                    *known = if *known == Verdict::DependsOnDns { *verdict } else { *known };
-                }
+                ways.extend(self.egress.row(from.group, to_slot).zip(self.ingress.row(to.group, from_slot)));
             }
         }
-        if !met {
+        if ways.is_empty() {
             tally.parted += pairs;
             return;
         }
         tally.checked += 1;
         tally.pairs += pairs;
-        if !found.is_empty() {
-            self.report(from, to, pairs, &found, tally);
-        }
+        let difference = match differences.entry(ways) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let difference = self.difference(new.key());
+                new.insert(difference)
+            }
+        };
+        self.report(from, to, pairs, difference, tally);
     }
 
     fn can_meet(&self, from: usize, to: usize) -> bool {
@@ -173,28 +178,33 @@ impl Judged<'_> {
         }
     }
 
-    fn differing(&self, egress: usize, ingress: usize) -> Vec<(usize, Verdict)> {
-        let both = self.rows.get(egress).iter().zip(self.rows.get(ingress)).map(|(egress, ingress)| egress.and(*ingress));
-        both.enumerate().filter(|(_, verdict)| *verdict != self.part.wanted).collect()
+    fn difference(&self, ways: &[(usize, usize)]) -> Difference {
+        let mut asks: BTreeMap<usize, Verdict> = BTreeMap::new();
+        for (egress, ingress) in ways {
+            let both = self.rows.get(*egress).iter().zip(self.rows.get(*ingress)).map(|(egress, ingress)| egress.and(*ingress));
+            for (ask, verdict) in both.enumerate().filter(|(_, verdict)| *verdict != self.part.wanted) {
+                let known = asks.entry(ask).or_insert(verdict);
+                // What is wrong in one family is wrong, whatever a name resolves to in the other.
+                *known = if *known == Verdict::DependsOnDns { verdict } else { *known };
+            }
+        }
+        let on_dns = asks.values().filter(|verdict| **verdict == Verdict::DependsOnDns).count();
+        Difference { wrong: count(asks.len() - on_dns), on_dns: count(on_dns), asks: asks.into_iter().collect() }
     }
 
-    fn report(&self, from: &Class, to: &Class, pairs: u64, found: &BTreeMap<usize, Verdict>, tally: &mut Tally) {
+    fn report(&self, from: &Class, to: &Class, pairs: u64, difference: &Difference, tally: &mut Tally) {
+        tally.all_wrong += difference.wrong * pairs;
+        tally.all_on_dns += difference.on_dns * pairs;
         let asks = self.sides.to.groups.get(to.group).map_or(&[][..], |group| &group.asks);
-        let mut first = true;
-        for (at, verdict) in found {
-            let example = || self.example(from, to, *asks.get(*at)?, *verdict);
-            if *verdict == Verdict::DependsOnDns {
-                tally.all_on_dns += pairs;
-                let question = |it: Counterexample| format!("whether {} reaches {} on {}", it.from, it.to, spelt(&it.asked));
-                tally.on_dns = tally.on_dns.take().or_else(|| example().map(question));
-                continue;
-            }
-            tally.all_wrong += pairs;
-            let shown = if first { &mut tally.wrong } else { &mut tally.further };
-            if shown.len() < SHOWN {
-                shown.extend(example());
-            }
-            first = false;
+        let example = |(at, verdict): &(usize, Verdict)| self.example(from, to, *asks.get(*at)?, *verdict);
+        let mut wrong = difference.asks.iter().filter(|(_, verdict)| *verdict != Verdict::DependsOnDns);
+        if tally.wrong.len() < SHOWN {
+            tally.wrong.extend(wrong.next().and_then(example));
+            tally.further.extend(wrong.take(SHOWN - tally.further.len().min(SHOWN)).filter_map(example));
+        }
+        if difference.on_dns > 0 && tally.on_dns.is_none() {
+            let first = difference.asks.iter().find(|(_, verdict)| *verdict == Verdict::DependsOnDns).and_then(example);
+            tally.on_dns = first.map(|it| format!("whether {} reaches {} on {}", it.from, it.to, spelt(&it.asked)));
         }
     }
 

@@ -8,10 +8,10 @@ use std::hash::Hash;
 use std::ops::Range;
 
 use palisade_engine::{Nodes, Signature, signature};
-use palisade_model::{ContainerPort, Direction, End, Family, NodeId, Place, PortMatch};
+use palisade_model::{ContainerPort, Direction, End, Family, NodeId, Place};
 
 use super::ground::Ground;
-use super::ports::{Apart, Ask, port_entries};
+use super::ports::{Ask, Mentioned, Wish, asks};
 use super::sets::Found;
 
 /// One side of a question, sorted.
@@ -70,10 +70,8 @@ pub(super) fn sort(ground: &mut Ground<'_>, from: &[Found], to: &[Found]) -> Sid
     let ingress = judging(ground, to, Direction::Ingress);
     let all = |policies: &[Vec<usize>]| policies.iter().flatten().copied().collect::<BTreeSet<usize>>();
     let (of_egress, of_ingress) = (all(&egress), all(&ingress));
-    let apart = apart(ground, to, &of_egress, &of_ingress);
-    let nodes = nodes(from);
     let sources = egress.into_iter().map(|policies| GroupKey { policies, ..GroupKey::default() }).collect();
-    let destinations = to.iter().zip(ingress).map(|(found, policies)| called(ground, found, policies, nodes, &apart)).collect();
+    let destinations = called(ground, to, ingress, &of_egress, nodes(from));
     let from = side(ground, from, sources, Direction::Ingress, &of_ingress);
     let to = side(ground, to, destinations, Direction::Egress, &of_egress);
     Sides { from, to }
@@ -88,42 +86,30 @@ struct GroupKey {
     asks: Vec<Ask>,
 }
 
-fn called(ground: &Ground<'_>, found: &Found, policies: Vec<usize>, nodes: Nodes, apart: &Apart) -> GroupKey {
-    let asks = apart.asks(&found.wishes);
-    let pod = match found.place {
-        Place::Pod(id) => ground.stage.endpoint(id),
-        Place::Node(_) | Place::Outside => None,
-    };
-    let Some(pod) = pod else { return GroupKey { policies, asks, ..GroupKey::default() } };
-    let halves = policies.iter().filter_map(|at| ground.half(Direction::Ingress, *at));
-    let names: BTreeSet<&str> = halves.flat_map(port_entries).filter_map(name_of).collect();
-    let mut named: Vec<ContainerPort> =
-        pod.ports.iter().filter(|port| port.name.as_deref().is_some_and(|it| names.contains(it))).cloned().collect();
-    named.sort();
-    let node = match nodes {
-        Nodes::Alike => None,
-        Nodes::Apart => pod.node,
-    };
-    GroupKey { policies, named, node, asks }
-}
+/// What decides which ports of a destination are worth asking: its policies, its ports, and what the sentence wants to know.
+type Worth<'f> = (Vec<usize>, &'f [ContainerPort], &'f [Wish]);
 
-fn name_of(entry: &PortMatch) -> Option<&str> {
-    match entry {
-        PortMatch::Named { name, .. } => Some(name),
-        PortMatch::Numbers { .. } | PortMatch::Unreadable => None,
+/// The groups of destinations. Policies of the sources, and each one's own, say which of its ports are worth asking.
+fn called(ground: &Ground<'_>, to: &[Found], ingress: Vec<Vec<usize>>, egress: &BTreeSet<usize>, nodes: Nodes) -> Vec<GroupKey> {
+    let by_sources = Mentioned::by(egress.iter().filter_map(|at| ground.half(Direction::Egress, *at)));
+    let mut known: HashMap<Worth<'_>, Vec<Ask>> = HashMap::new();
+    let mut keys = Vec::with_capacity(to.len());
+    for (found, policies) in to.iter().zip(ingress) {
+        let pod = match found.place {
+            Place::Pod(id) => ground.stage.endpoint(id),
+            Place::Node(_) | Place::Outside => None,
+        };
+        let ports = pod.map_or(&[][..], |pod| &pod.ports);
+        let own = Mentioned::by(policies.iter().filter_map(|at| ground.half(Direction::Ingress, *at)));
+        let wanted = (policies.clone(), ports, found.wishes.as_slice());
+        let asks = known.entry(wanted).or_insert_with(|| asks(&found.wishes, &[&by_sources, &own], ports)).clone();
+        let node = match nodes {
+            Nodes::Alike => None,
+            Nodes::Apart => pod.and_then(|pod| pod.node),
+        };
+        keys.push(GroupKey { policies, named: own.named(ports), node, asks });
     }
-}
-
-/// The ports that the policies in play tell apart.
-fn apart(ground: &Ground<'_>, to: &[Found], egress: &BTreeSet<usize>, ingress: &BTreeSet<usize>) -> Apart {
-    let pods = to.iter().filter_map(|it| match it.place {
-        Place::Pod(id) => ground.stage.endpoint(id),
-        Place::Node(_) | Place::Outside => None,
-    });
-    let named: BTreeSet<&ContainerPort> = pods.flat_map(|it| &it.ports).filter(|it| it.name.is_some()).collect();
-    let out = egress.iter().filter_map(|at| ground.half(Direction::Egress, *at));
-    let halves = out.chain(ingress.iter().filter_map(|at| ground.half(Direction::Ingress, *at)));
-    Apart::by(halves, &named)
+    keys
 }
 
 /// What the policies of the other side see of an end, by each of its addresses.

@@ -137,7 +137,8 @@ impl Reading<'_> {
     }
 
     fn missing(&mut self, span: Span, key: &str, path: &FieldPath) {
-        let help = Some("an entry is a sentence, or a map with `expect` and perhaps a `name`".to_owned());
+        let help =
+            Some("a file is a list of sentences, or has them under `tests`; an entry is a sentence, or has one under `expect`".to_owned());
         self.report(span, Problem { code: "bad-expectation", path, message: format!("`{key}` is missing"), help });
     }
 

@@ -86,7 +86,7 @@ fn read_port(text: &str) -> Option<PortAsked> {
 pub(super) type Ask = (Protocol, Option<u16>);
 
 /// What to ask of one destination.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Wish {
     /// Every port of the protocol that can be told apart.
     Every(PortProtocol),
@@ -99,80 +99,105 @@ pub(super) fn everything() -> Vec<Wish> {
     PROTOCOLS.into_iter().map(Wish::Every).chain([Wish::One((Protocol::Icmp, None))]).collect()
 }
 
-/// For each protocol, one port of every interval that some of the policies tells apart, and one that none mentions.
+/// What some policies say about ports.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Apart {
-    tcp: Vec<u16>,
-    udp: Vec<u16>,
-    sctp: Vec<u16>,
+pub(super) struct Mentioned {
+    ranges: BTreeSet<(PortProtocol, u16, u16)>,
+    names: BTreeSet<Box<str>>,
 }
 
-impl Apart {
-    /// `named` are the ports of the destinations: a name in a rule is the number it has there.
-    pub(super) fn by<'p>(policies: impl Iterator<Item = &'p Policy> + Clone, named: &BTreeSet<&ContainerPort>) -> Apart {
-        let of = |protocol| representatives(&ranges(policies.clone(), named, protocol));
-        Apart { tcp: of(PortProtocol::Tcp), udp: of(PortProtocol::Udp), sctp: of(PortProtocol::Sctp) }
-    }
-
-    /// The questions that wishes stand for.
-    pub(super) fn asks(&self, wishes: &[Wish]) -> Vec<Ask> {
-        let mut asks = Vec::new();
-        for wish in wishes {
-            match wish {
-                Wish::One(ask) => asks.push(*ask),
-                Wish::Every(protocol) => asks.extend(self.of(*protocol).iter().map(|port| (Protocol::Port(*protocol), Some(*port)))),
+impl Mentioned {
+    pub(super) fn by<'p>(policies: impl Iterator<Item = &'p Policy>) -> Mentioned {
+        let mut mentioned = Mentioned::default();
+        let rules = policies.flat_map(|policy| policy.rules.egress.iter().chain(&policy.rules.ingress));
+        let entries = rules.flat_map(|rule| match &rule.ports {
+            PortSet::Of(entries) => entries.as_slice(),
+            PortSet::Any => &[],
+        });
+        for entry in entries {
+            match entry {
+                PortMatch::Numbers { protocol, ports } => {
+                    mentioned.ranges.insert((*protocol, ports.first(), ports.last()));
+                }
+                PortMatch::Named { name, .. } => {
+                    mentioned.names.insert(name.clone());
+                }
+                PortMatch::Unreadable => {}
             }
         }
-        asks
+        mentioned
     }
 
-    fn of(&self, protocol: PortProtocol) -> &[u16] {
-        match protocol {
-            PortProtocol::Tcp => &self.tcp,
-            PortProtocol::Udp => &self.udp,
-            PortProtocol::Sctp => &self.sctp,
-        }
+    /// The ports of a pod that are mentioned by their names.
+    pub(super) fn named(&self, ports: &[ContainerPort]) -> Vec<ContainerPort> {
+        let meant = |port: &&ContainerPort| port.name.as_deref().is_some_and(|name| self.names.contains(name));
+        let mut named: Vec<ContainerPort> = ports.iter().filter(meant).cloned().collect();
+        named.sort();
+        named
+    }
+
+    /// The ranges of one protocol; a name is the number that the destination gives it.
+    fn ranges(&self, protocol: PortProtocol, ports: &[ContainerPort]) -> BTreeSet<(u16, u16)> {
+        let numbers = self.ranges.iter().filter(|(of, _, _)| *of == protocol).map(|(_, first, last)| (*first, *last));
+        let named = self.named(ports).into_iter().filter(|port| port.protocol == protocol).map(|port| (port.port, port.port));
+        numbers.chain(named).collect()
     }
 }
 
-fn ranges<'p>(
-    policies: impl Iterator<Item = &'p Policy>,
-    named: &BTreeSet<&ContainerPort>,
-    protocol: PortProtocol,
-) -> BTreeSet<(u16, u16)> {
-    let mut ranges = BTreeSet::new();
-    let mut names = BTreeSet::new();
-    for entry in policies.flat_map(port_entries) {
-        match entry {
-            PortMatch::Numbers { protocol: of, ports } if *of == protocol => {
-                ranges.insert((ports.first(), ports.last()));
+/// The questions that wishes stand for: `Every` is one port of every interval that some of the policies tells apart, and one that none
+/// mentions. `ports` are those of the destination.
+pub(super) fn asks(wishes: &[Wish], mentioned: &[&Mentioned], ports: &[ContainerPort]) -> Vec<Ask> {
+    let mut asks = Vec::new();
+    for wish in wishes {
+        match wish {
+            Wish::One(ask) => asks.push(*ask),
+            Wish::Every(protocol) => {
+                let ranges = mentioned.iter().flat_map(|it| it.ranges(*protocol, ports)).collect();
+                asks.extend(representatives(&ranges).into_iter().map(|port| (Protocol::Port(*protocol), Some(port))));
             }
-            PortMatch::Named { name, .. } => {
-                names.insert(name.as_ref());
-            }
-            PortMatch::Numbers { .. } | PortMatch::Unreadable => {}
         }
     }
-    let meant = |port: &&&ContainerPort| port.protocol == protocol && port.name.as_deref().is_some_and(|name| names.contains(name));
-    ranges.extend(named.iter().filter(meant).map(|port| (port.port, port.port)));
-    ranges
-}
-
-/// What a policy says about ports, in all of its rules.
-pub(super) fn port_entries(policy: &Policy) -> impl Iterator<Item = &PortMatch> {
-    let rules = policy.rules.egress.iter().chain(&policy.rules.ingress);
-    rules.flat_map(|rule| match &rule.ports {
-        PortSet::Of(entries) => entries.as_slice(),
-        PortSet::Any => &[],
-    })
+    asks
 }
 
 /// The first port of each interval between two bounds, and one port in no range at all, which comes last.
 fn representatives(ranges: &BTreeSet<(u16, u16)>) -> Vec<u16> {
-    let bounds = ranges.iter().flat_map(|(first, last)| [Some((*first).max(1)), last.checked_add(1)]).flatten();
-    let starts: BTreeSet<u16> = bounds.chain([1]).collect();
-    let mentioned = |port: u16| ranges.iter().any(|(first, last)| *first <= port && port <= *last);
+    let mentioned = |port: u16| ranges.range(..=(port, u16::MAX)).any(|(_, last)| port <= *last);
+    let starts = starts(ranges);
     let mut chosen: Vec<u16> = starts.iter().copied().filter(|port| mentioned(*port)).collect();
     chosen.extend(PLAIN.into_iter().chain(starts).find(|port| !mentioned(*port)));
     chosen
+}
+
+/// Where a port may begin to differ from the one before it.
+fn starts(ranges: &BTreeSet<(u16, u16)>) -> BTreeSet<u16> {
+    let bounds = ranges.iter().flat_map(|(first, last)| [Some((*first).max(1)), last.checked_add(1)]).flatten();
+    bounds.chain([1]).collect()
+}
+
+/// Which ports the policies of one question tell apart.
+#[derive(Clone, Debug)]
+pub(super) struct Intervals {
+    tcp: BTreeSet<u16>,
+    udp: BTreeSet<u16>,
+    sctp: BTreeSet<u16>,
+}
+
+impl Intervals {
+    /// `ports` are those of the destination.
+    pub(super) fn of(mentioned: &Mentioned, ports: &[ContainerPort]) -> Intervals {
+        let of = |protocol| starts(&mentioned.ranges(protocol, ports));
+        Intervals { tcp: of(PortProtocol::Tcp), udp: of(PortProtocol::Udp), sctp: of(PortProtocol::Sctp) }
+    }
+
+    /// The first question that no policy can tell from this one.
+    pub(super) fn first(&self, (protocol, port): Ask) -> Ask {
+        let starts = match protocol {
+            Protocol::Port(PortProtocol::Tcp) => &self.tcp,
+            Protocol::Port(PortProtocol::Udp) => &self.udp,
+            Protocol::Port(PortProtocol::Sctp) => &self.sctp,
+            Protocol::Icmp | Protocol::Other(_) => return (protocol, port),
+        };
+        (protocol, port.map(|port| starts.range(..=port).next_back().copied().unwrap_or(port)))
+    }
 }
