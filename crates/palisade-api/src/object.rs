@@ -149,7 +149,7 @@ impl Reader {
 
     fn not_an_object(&mut self, node: &tree::Node<'_>) -> Option<Body> {
         let message = "not a Kubernetes object (no apiVersion, no kind), and ignored";
-        self.problem(Consequence::Noted, "not-an-object", node.span, message, None);
+        self.problem(Consequence::Narrowed, "not-an-object", node.span, message, None);
         Some(Body::Nothing(Skipped::Irrelevant))
     }
 

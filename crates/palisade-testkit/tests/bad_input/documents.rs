@@ -155,9 +155,9 @@ fn a_text_without_objects_is_fine() {
 #[test]
 fn a_document_that_is_no_object_is_ignored_aloud() {
     let ignored = "not a Kubernetes object (no apiVersion, no kind), and ignored";
-    between("hello\n", &[&format!("f.yaml:3:1: warning[not-an-object]: document default/f.yaml:3: {ignored}")]);
-    between("- a\n- b\n", &[&format!("f.yaml:3:1: warning[not-an-object]: document default/f.yaml:3: {ignored}")]);
-    between("replicas: 3\n", &[&format!("f.yaml:3:1: warning[not-an-object]: document default/f.yaml:3: {ignored}")]);
+    between("hello\n", &[&format!("f.yaml:3:1: warning[not-an-object]: {ignored}")]);
+    between("- a\n- b\n", &[&format!("f.yaml:3:1: warning[not-an-object]: {ignored}")]);
+    between("replicas: 3\n", &[&format!("f.yaml:3:1: warning[not-an-object]: {ignored}")]);
 }
 
 #[test]

@@ -335,7 +335,7 @@ items:
         &["default/a", "default/b"],
         &[
             "f.yaml:6:48: error[wrong-type]: Pod default/f.yaml:6: `metadata.name`: this is a number, but the API wants a string; quote it",
-            "f.yaml:7:3: warning[not-an-object]: document default/f.yaml:7: not a Kubernetes object (no apiVersion, no kind), and ignored",
+            "f.yaml:7:3: warning[not-an-object]: not a Kubernetes object (no apiVersion, no kind), and ignored",
         ],
     );
 }
