@@ -281,7 +281,7 @@ fn kinds_that_are_not_read_matter_only_where_policies_are_meant() {
     check(
         "apiVersion: v1\nmetadata: {name: a}\n",
         &[],
-        &["f.yaml:1:1: error[missing-field]: document default/a: `kind`: an object needs `kind`"],
+        &["f.yaml:1:1: error[missing-field]: `kind`: an object needs `kind`"],
     );
     check(
         "kind: Pod\nmetadata: {name: a}\n",
