@@ -10,7 +10,10 @@ use crate::trace::{Decision, Match, Outcome, RuleStep, TierStep, Walk};
 
 /// Decides one flow.
 pub fn decide(model: &Model, flow: &Flow) -> Decision {
-    let walks = PerDirection { egress: walk(model, flow, Direction::Egress), ingress: walk(model, flow, Direction::Ingress) };
+    let walks = PerDirection {
+        egress: decide_direction(model, flow, Direction::Egress),
+        ingress: decide_direction(model, flow, Direction::Ingress),
+    };
     Decision { verdict: walks.egress.verdict.and(walks.ingress.verdict), walks }
 }
 
@@ -29,7 +32,8 @@ pub(crate) fn in_namespaces(model: &Model, namespaces: &NamespaceSet, endpoint: 
     }
 }
 
-fn walk(model: &Model, flow: &Flow, direction: Direction) -> Walk {
+/// Decides one direction of a flow: what a node does that only hosts one of its ends.
+pub fn decide_direction(model: &Model, flow: &Flow, direction: Direction) -> Walk {
     let end = match direction {
         Direction::Egress => &flow.from,
         Direction::Ingress => &flow.to,

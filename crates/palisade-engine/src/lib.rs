@@ -9,6 +9,6 @@ mod matching;
 mod signature;
 mod trace;
 
-pub use decide::{decide, selects};
+pub use decide::{decide, decide_direction, selects};
 pub use signature::{Nodes, Signature, signature};
 pub use trace::{Decision, FailedRequirement, Match, Outcome, PeerMiss, PeerMisses, PortMiss, RuleStep, Scope, TierStep, Walk};

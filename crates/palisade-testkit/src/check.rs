@@ -8,6 +8,7 @@ use palisade_k8s::{Index, Snapshot, Text};
 use palisade_model::{Direction, Model, PortProtocol, Protocol, Severity, Verdict};
 
 use crate::coverage::Coverage;
+use crate::nodes::Nodes;
 use crate::objects::Objects;
 use crate::raw_judge;
 use crate::scenario::{Expect, Line, ObjectKey, Party, Probe, RawProtocol, Scenario};
@@ -43,6 +44,7 @@ fn run(scenario: &Scenario, outcome: &mut Outcome) -> Result<(), String> {
     let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut objects = Objects::parse(&text)?;
     let mut current = snapshot("cluster.yaml", &text);
+    let mut nodes = Nodes::of(&current.model);
     let mut refused: Vec<&ObjectKey> = Vec::new();
     for (number, line) in &scenario.lines {
         let at = format!("{}/expect.txt:{number}", scenario.name);
@@ -50,13 +52,14 @@ fn run(scenario: &Scenario, outcome: &mut Outcome) -> Result<(), String> {
             Line::Probe(probe) => {
                 outcome.probes += 1;
                 let judged = without(&objects, &refused);
-                outcome
-                    .failures
-                    .extend(check_probe(&current.model, &judged, probe, &mut outcome.coverage).into_iter().map(|it| format!("{at}: {it}")));
+                outcome.failures.extend(
+                    check_probe(&current.model, &nodes, &judged, probe, &mut outcome.coverage).into_iter().map(|it| format!("{at}: {it}")),
+                );
             }
             Line::Step(step) => {
                 objects.take(step).map_err(|error| format!("{at}: {error}"))?;
                 current = snapshot("cluster.json", &objects.to_json());
+                nodes = Nodes::of(&current.model);
             }
             Line::Refused(key) => {
                 refused.push(key);
@@ -124,7 +127,7 @@ fn listed(snapshot: &Snapshot) -> String {
     snapshot.diagnostics.iter().map(|it| format!("\n    {it}")).collect()
 }
 
-fn check_probe(model: &Model, objects: &Objects, probe: &Probe, coverage: &mut Coverage) -> Vec<String> {
+fn check_probe(model: &Model, nodes: &Nodes, objects: &Objects, probe: &Probe, coverage: &mut Coverage) -> Vec<String> {
     let mut failures = Vec::new();
     let raw = raw_judge::judge(objects, &probe.from, &probe.to, probe.protocol, probe.port);
     if raw.as_ref() != Ok(&probe.expect) {
@@ -140,6 +143,7 @@ fn check_probe(model: &Model, objects: &Objects, probe: &Probe, coverage: &mut C
             }
             for case in cases {
                 failures.extend(check_case(model, probe, case));
+                failures.extend(check_nodes(nodes, case));
                 coverage.note(model, case);
             }
         }
@@ -180,6 +184,18 @@ fn check_case(model: &Model, probe: &Probe, case: &Case) -> Vec<String> {
         }
     }
     failures
+}
+
+/// The rulesets of the nodes on the way do what was decided. What depends on DNS stays closed until a name is resolved.
+fn check_nodes(nodes: &Nodes, case: &Case) -> Option<String> {
+    let accepted = case.decision.verdict == Verdict::Accept;
+    match nodes.pass(&case.flow) {
+        Ok(Some(passed)) if passed.accepted != accepted => {
+            Some(format!("nft lets it pass: {}, by {:?}; {}", passed.accepted, passed.comments, why(case)))
+        }
+        Ok(_) => None,
+        Err(error) => Some(format!("nft: {error}")),
+    }
 }
 
 fn why(case: &Case) -> String {

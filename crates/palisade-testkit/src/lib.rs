@@ -5,6 +5,7 @@
 //! - [`coverage`] counts which forms of rule the scenarios decide by.
 //! - [`generate`] makes random clusters and questions, [`shrink`] makes what they find small, [`random`] makes it happen again.
 //! - [`mutate`] breaks manifests, as text and as objects.
+//! - [`nodes`] sends connections through the rulesets of the nodes on their way.
 //! - [`scenario`] reads a folder of `scenarios/` into probes and steps; it does not read the cluster.
 //! - [`objects`] is the raw cluster: JSON values that the steps of a scenario change, at their [`paths`].
 //! - [`raw_judge`] gives the verdict of one connection from those values alone. It shares no code with the
@@ -15,6 +16,7 @@ pub mod compare;
 pub mod coverage;
 pub mod generate;
 pub mod mutate;
+pub mod nodes;
 pub mod objects;
 pub mod paths;
 pub mod random;

@@ -47,6 +47,7 @@ impl Color {
 pub(crate) enum Command {
     Explain(ExplainArgs),
     Test(TestArgs),
+    Nft(NftArgs),
     Demo(DemoArgs),
     Completions(CompletionsArgs),
     Schema(SchemaArgs),
@@ -158,6 +159,61 @@ pub(crate) enum TestOutput {
     Text,
     Json,
     Junit,
+}
+
+/// Show the nftables ruleset of a node, or walk a packet through it, without a kernel
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  palisade nft render -f manifests/ --node worker-1
+  palisade nft trace -f manifests/ --node worker-1 --from 10.0.1.5 --to 10.0.2.7 --port 5432")]
+pub(crate) struct NftArgs {
+    #[command(subcommand)]
+    pub(crate) command: NftCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum NftCommand {
+    /// Print the table of one node as `nft -f` takes it
+    Render(NftRenderArgs),
+    /// Say what the table of one node does with the first packet of a connection; exit 0 accepted, 1 dropped
+    Trace(NftTraceArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct NftRenderArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// The node, by name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) node: String,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct NftTraceArgs {
+    #[command(flatten)]
+    pub(crate) of: NftRenderArgs,
+    /// Source address
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) from: std::net::IpAddr,
+    /// Destination address, after any Service
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) to: std::net::IpAddr,
+    /// Destination port, after any Service
+    #[arg(long, short = 'p', value_name = "PORT")]
+    pub(crate) port: Option<u16>,
+    /// tcp, udp, sctp or icmp
+    #[arg(long, value_name = "PROTOCOL", default_value = "tcp")]
+    pub(crate) protocol: String,
+    /// Where the packet is met: forward for pods, input for what a pod sends to its own node
+    #[arg(long, value_name = "HOOK", default_value = "forward")]
+    pub(crate) hook: NftHook,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum NftHook {
+    Forward,
+    Input,
 }
 
 /// Show what Palisade does, with an example cluster and no cluster needed

@@ -50,6 +50,11 @@ fn matters(resource: &str, why: Why) -> bool {
 }
 
 impl Input {
+    /// Whether something was refused, so that nothing may be built on the rest.
+    pub(crate) fn refused(&self) -> bool {
+        self.snapshot.diagnostics.iter().any(|it| it.severity == palisade_model::Severity::Error)
+    }
+
     /// What was noticed, for standard error.
     pub(crate) fn noticed(&self) -> String {
         text::diagnostics(&self.snapshot.diagnostics.iter().map(v1::Diagnostic::from).collect::<Vec<_>>())

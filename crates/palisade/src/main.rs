@@ -8,6 +8,7 @@ mod demo;
 mod explain;
 mod input;
 mod names;
+mod nft;
 mod outcome;
 mod schema;
 mod test;
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
     let outcome = match &cli.command {
         cli::Command::Explain(args) => explain::run(args),
         cli::Command::Test(args) => test::run(args),
+        cli::Command::Nft(args) => nft::run(args),
         cli::Command::Demo(args) => demo::run(args),
         cli::Command::Completions(args) => Ok(completions::run(args)),
         cli::Command::Schema(args) => schema::run(args),

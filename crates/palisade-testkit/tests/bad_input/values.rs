@@ -278,11 +278,7 @@ fn kinds_that_are_not_read_matter_only_where_policies_are_meant() {
             "f.yaml:2:7: error[unread-policy]: AdminNetworkPolicy x/p: AdminNetworkPolicy is a policy API that this version does not read, so no verdict can be trusted; convert it to ClusterNetworkPolicy",
         ],
     );
-    check(
-        "apiVersion: v1\nmetadata: {name: a}\n",
-        &[],
-        &["f.yaml:1:1: error[missing-field]: `kind`: an object needs `kind`"],
-    );
+    check("apiVersion: v1\nmetadata: {name: a}\n", &[], &["f.yaml:1:1: error[missing-field]: `kind`: an object needs `kind`"]);
     check(
         "kind: Pod\nmetadata: {name: a}\n",
         &[],

@@ -7,6 +7,7 @@
 mod bad_input;
 mod explain;
 mod misc;
+mod nft;
 
 use std::path::{Path, PathBuf};
 

@@ -7,7 +7,7 @@ use crate::palisade;
 
 #[test]
 fn help_has_examples() {
-    for line in ["--help", "explain --help", "test --help", "completions --help"] {
+    for line in ["--help", "explain --help", "test --help", "nft --help", "completions --help"] {
         let help = palisade(line).assert().success();
         assert!(String::from_utf8_lossy(&help.get_output().stdout).contains("Examples:"), "{line}");
     }

@@ -1,0 +1,24 @@
+//! Decided policy as a typed nftables ruleset.
+//!
+//! `lower` makes the ruleset of one node from the model, `render` writes it as nft text, `trace` walks a packet through it. The ruleset is a
+//! value: it can be compared, printed and interpreted without a kernel, and whoever loads it decides nothing.
+//!
+//! The shape: base chain → direction → (subject's address → program number) → program chain → (peer's address → class) → leaf → verdict with its
+//! origin. Accept is `return`, never nft's `accept`: both directions must agree, and only base → direction is a `jump`.
+#![warn(clippy::as_conversions)]
+
+mod ids;
+mod leaf;
+mod lower;
+mod regions;
+mod render;
+mod ruleset;
+mod trace;
+
+pub use ids::Ids;
+pub use lower::{NodeView, lower};
+pub use render::render;
+pub use ruleset::{
+    Address, Chain, CtState, DataMap, End, Hook, IntervalMap, Key, Match, Origin, Rule, Ruleset, Statement, Value, Verdict, VerdictMap,
+};
+pub use trace::{Packet, Traced, trace};

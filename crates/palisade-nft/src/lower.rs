@@ -1,0 +1,243 @@
+//! From the model to the ruleset of one node.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use palisade_engine::{Nodes, Signature, signature};
+use palisade_model::{Direction, End, EndpointId, Model, NodeId, Path, Place, PortProtocol};
+
+use crate::ids::Ids;
+use crate::leaf::{Fate, Leaf, leaf};
+use crate::regions::regions;
+use crate::ruleset::{
+    self, Address, Chain, CtState, DataMap, Hook, IntervalMap, Key, Match, Rule, Ruleset, Statement, Value, Verdict, VerdictMap,
+};
+
+/// The node whose ruleset is wanted. Only pods that run there are subjects of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeView {
+    pub node: NodeId,
+}
+
+/// The ruleset of one node. Numbers come from `ids` and stay the same for what stays the same.
+pub fn lower(model: &Model, view: NodeView, ids: &mut Ids) -> Ruleset {
+    let mut ruleset = Ruleset::default();
+    let classes = classes(model, ids, &mut ruleset);
+    let local = local_pods(model, view);
+    for direction in Direction::BOTH {
+        lower_direction(model, direction, &local, &classes, ids, &mut ruleset);
+        ruleset.chains.insert(direction.to_string(), direction_chain(direction));
+    }
+    ruleset.chains.insert("forward".to_owned(), forward());
+    ruleset.chains.insert("input".to_owned(), input());
+    ruleset
+}
+
+fn local_pods(model: &Model, view: NodeView) -> Vec<End> {
+    let here = model.endpoints.iter().enumerate().filter(|(_, it)| it.node == Some(view.node));
+    let ends = here.flat_map(|(at, it)| it.addresses.iter().map(move |address| (Place::Pod(EndpointId(at)), *address)));
+    // An address that two pods claim belongs to one of them.
+    let owned = ends.filter(|(place, address)| model.place_of(*address) == *place);
+    owned.map(|(place, address)| End { place, address: Some(address) }).collect()
+}
+
+/// Who stands for each class: one end, and a second one that is not the first, if the class has more than one.
+type Classes = BTreeMap<u32, Vec<End>>;
+
+/// Gives every address a class: known ones by themselves, all others by range.
+fn classes(model: &Model, ids: &mut Ids, ruleset: &mut Ruleset) -> Classes {
+    let mut classes = Classes::new();
+    let mut class_of = |end: End| {
+        let class = ids.class(signature(model, &end, Nodes::Apart));
+        let members: &mut Vec<End> = classes.entry(class).or_default();
+        if members.len() < 2 && members.iter().all(|it| it.place != end.place) {
+            members.push(end);
+        }
+        class
+    };
+    for family in Address::BOTH {
+        let digit = family.digit();
+        let known =
+            known_addresses(model, family).map(|(address, place)| (address, class_of(End { place, address: Some(address) }))).collect();
+        ruleset.data.insert(format!("class{digit}"), DataMap { family, elements: known });
+        let mut elements: BTreeMap<IpAddr, (IpAddr, u32)> = BTreeMap::new();
+        for (first, last) in regions(model, family) {
+            elements.insert(first, (last, class_of(End { place: Place::Outside, address: Some(first) })));
+        }
+        ruleset.intervals.insert(format!("net{digit}"), IntervalMap { family, elements });
+    }
+    classes
+}
+
+/// Addresses of pods and nodes; a pod wins where both claim one.
+fn known_addresses(model: &Model, family: Address) -> impl Iterator<Item = (IpAddr, Place)> + '_ {
+    let pods = model.endpoints.iter().flat_map(|it| &it.addresses);
+    let nodes = model.nodes.iter().flat_map(|it| &it.addresses);
+    pods.chain(nodes).filter(move |it| Address::of(**it) == family).map(|it| (*it, model.place_of(*it)))
+}
+
+fn lower_direction(model: &Model, direction: Direction, local: &[End], classes: &Classes, ids: &mut Ids, ruleset: &mut Ruleset) {
+    let mut subjects = [(); 2].map(|()| BTreeMap::new());
+    let mut selves = [(); 2].map(|()| BTreeMap::new());
+    let mut programs: BTreeMap<u32, String> = BTreeMap::new();
+    let mut known: BTreeMap<Signature, u32> = BTreeMap::new();
+    for subject in local {
+        let Some(address) = subject.address else { continue };
+        let number = *known.entry(signature(model, subject, Nodes::Apart)).or_insert_with(|| {
+            let program = program(model, *subject, direction, classes, ids, ruleset);
+            let number = ids.program(program.clone());
+            let name = format!("{direction}-{number}");
+            add_program(&name, direction, &program.0, program.1, ruleset);
+            programs.insert(number, name);
+            number
+        });
+        let hairpin = leaf(model, *subject, *subject, direction, Path::Service);
+        let hairpin = add_leaf(hairpin, ids, ruleset);
+        let [four, six] = &mut subjects;
+        let [self_four, self_six] = &mut selves;
+        let (subjects, selves) = match Address::of(address) {
+            Address::V4 => (four, self_four),
+            Address::V6 => (six, self_six),
+        };
+        subjects.insert(address, number);
+        selves.insert((address, address), leaf_name(hairpin));
+    }
+    for (family, (elements, pairs)) in Address::BOTH.into_iter().zip(subjects.into_iter().zip(selves)) {
+        let digit = family.digit();
+        ruleset.data.insert(format!("{direction}{digit}"), DataMap { family, elements });
+        ruleset.verdicts.insert(format!("{direction}-self{digit}"), VerdictMap::Pairs { family, elements: pairs });
+    }
+    ruleset.verdicts.insert(format!("{direction}-programs"), VerdictMap::Numbers(programs));
+}
+
+/// The leaf of each class, and the one that most classes have as the default.
+fn program(
+    model: &Model,
+    subject: End,
+    direction: Direction,
+    classes: &Classes,
+    ids: &mut Ids,
+    ruleset: &mut Ruleset,
+) -> (BTreeMap<u32, u32>, u32) {
+    let mut leaves: BTreeMap<u32, u32> = BTreeMap::new();
+    for (class, members) in classes {
+        // Replicas share class and program; a pod and itself are told apart by the pair of addresses. A class of the subject alone is
+        // never met here.
+        let Some(peer) = members.iter().find(|it| it.place != subject.place) else { continue };
+        let leaf = leaf(model, subject, *peer, direction, Path::Direct);
+        leaves.insert(*class, add_leaf(leaf, ids, ruleset));
+    }
+    let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+    leaves.values().for_each(|leaf| *counts.entry(*leaf).or_default() += 1);
+    let common = counts.into_iter().max_by_key(|(leaf, count)| (*count, std::cmp::Reverse(*leaf))).map_or(0, |(leaf, _)| leaf);
+    leaves.retain(|_, leaf| *leaf != common);
+    (leaves, common)
+}
+
+fn leaf_name(number: u32) -> String {
+    format!("leaf-{number}")
+}
+
+fn add_leaf(leaf: Leaf, ids: &mut Ids, ruleset: &mut Ruleset) -> u32 {
+    let number = ids.leaf(leaf.clone());
+    if ruleset.chains.contains_key(&leaf_name(number)) {
+        return number;
+    }
+    let mut rules = Vec::with_capacity(leaf.ranges.len() + 1);
+    for (protocol, first, last, fate) in leaf.ranges {
+        let rule = fate_rule(fate, ids, ruleset);
+        rules.push(rule.when(Match::Protocol(vec![protocol_number(protocol)])).when(Match::Port { first, last }));
+    }
+    rules.push(fate_rule(leaf.rest, ids, ruleset));
+    ruleset.chains.insert(leaf_name(number), Chain { hook: None, rules });
+    number
+}
+
+fn fate_rule(fate: Fate, ids: &mut Ids, ruleset: &mut Ruleset) -> Rule {
+    let number = ids.origin(fate.origin.clone());
+    let comment: String = fate.origin.reason.chars().take(120).collect();
+    ruleset.origins.insert(number, fate.origin);
+    let statements = match fate.accepted {
+        true => vec![Statement::Counter, Statement::Verdict(Verdict::Return)],
+        false => vec![Statement::Counter, Statement::Log(number), Statement::Verdict(Verdict::Drop)],
+    };
+    Rule { matches: Vec::new(), statements, comment: Some(comment) }
+}
+
+fn add_program(name: &str, direction: Direction, leaves: &BTreeMap<u32, u32>, default: u32, ruleset: &mut Ruleset) {
+    let peer = match direction {
+        Direction::Egress => ruleset::End::Destination,
+        Direction::Ingress => ruleset::End::Source,
+    };
+    // The sender's TOS fills the number before the hook; a miss must not leave it there.
+    let mut rules = vec![Rule::set(Value::Zero)];
+    for family in Address::BOTH {
+        rules.push(Rule::set(Value::From { end: peer, family, map: format!("class{}", family.digit()) }));
+    }
+    for family in Address::BOTH {
+        let by_range = Rule::set(Value::From { end: peer, family, map: format!("net{}", family.digit()) });
+        rules.push(by_range.when(Match::Number(0)));
+    }
+    let map = format!("{name}-leaves");
+    rules.push(Rule { statements: vec![Statement::Look { by: Key::Number, map: map.clone() }], ..Rule::default() });
+    rules.push(Rule::to(Verdict::Goto(leaf_name(default))));
+    let leaves = leaves.iter().map(|(class, leaf)| (*class, leaf_name(*leaf))).collect();
+    ruleset.verdicts.insert(map, VerdictMap::Numbers(leaves));
+    ruleset.chains.insert(name.to_owned(), Chain { hook: None, rules });
+}
+
+fn direction_chain(direction: Direction) -> Chain {
+    let subject = match direction {
+        Direction::Egress => ruleset::End::Source,
+        Direction::Ingress => ruleset::End::Destination,
+    };
+    let mut rules = Vec::new();
+    for family in Address::BOTH {
+        let map = format!("{direction}-self{}", family.digit());
+        rules.push(Rule { statements: vec![Statement::Look { by: Key::Pair(family), map }], ..Rule::default() });
+    }
+    rules.push(Rule::set(Value::Zero));
+    for family in Address::BOTH {
+        rules.push(Rule::set(Value::From { end: subject, family, map: format!("{direction}{}", family.digit()) }));
+    }
+    let map = format!("{direction}-programs");
+    rules.push(Rule { statements: vec![Statement::Look { by: Key::Number, map }], ..Rule::default() });
+    Chain { hook: None, rules }
+}
+
+/// What comes before any policy.
+fn first_rules() -> Vec<Rule> {
+    vec![
+        Rule::to(Verdict::Accept).when(Match::Ct(CtState::Established)),
+        Rule::to(Verdict::Accept).when(Match::Ct(CtState::Related)).when(Match::Protocol(vec![1, 58])),
+        Rule::to(Verdict::Drop).when(Match::Ct(CtState::Invalid)),
+        Rule::to(Verdict::Accept).when(Match::NeighbourDiscovery),
+    ]
+}
+
+fn forward() -> Chain {
+    let mut rules = first_rules();
+    rules.push(Rule::to(Verdict::Drop).when(Match::SourceIsLocal));
+    // Without this a connection that was cut comes back by the server's next segment.
+    rules.push(Rule::to(Verdict::Drop).when(Match::Ct(CtState::New)).when(Match::NotSyn));
+    rules.push(Rule::to(Verdict::Jump(Direction::Egress.to_string())));
+    rules.push(Rule::to(Verdict::Jump(Direction::Ingress.to_string())));
+    // The number must not reach a queueing discipline.
+    rules.push(Rule::set(Value::Zero));
+    Chain { hook: Some(Hook::Forward), rules }
+}
+
+fn input() -> Chain {
+    let mut rules = first_rules();
+    rules.push(Rule::to(Verdict::Jump(Direction::Egress.to_string())));
+    rules.push(Rule::set(Value::Zero));
+    Chain { hook: Some(Hook::Input), rules }
+}
+
+fn protocol_number(protocol: PortProtocol) -> u8 {
+    match protocol {
+        PortProtocol::Tcp => 6,
+        PortProtocol::Udp => 17,
+        PortProtocol::Sctp => 132,
+    }
+}

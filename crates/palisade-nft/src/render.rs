@@ -1,0 +1,146 @@
+//! The ruleset as nft text, for people and for `nft -f`.
+
+use crate::ruleset::{
+    Address, Chain, CtState, DataMap, End, Hook, IntervalMap, Key, Match, Rule, Ruleset, Statement, Value, Verdict, VerdictMap,
+};
+
+/// The table as `nft -f` takes it. The same ruleset always gives the same bytes.
+pub fn render(ruleset: &Ruleset) -> String {
+    let mut out = String::from("table inet palisade {\n");
+    for (name, map) in &ruleset.data {
+        out.push_str(&data(name, map));
+    }
+    for (name, map) in &ruleset.intervals {
+        out.push_str(&intervals(name, map));
+    }
+    for (name, map) in &ruleset.verdicts {
+        out.push_str(&verdicts(name, map));
+    }
+    for (name, it) in &ruleset.chains {
+        out.push_str(&chain(name, it));
+    }
+    out.push_str("}\n");
+    out
+}
+
+fn address_type(family: Address) -> &'static str {
+    match family {
+        Address::V4 => "ipv4_addr",
+        Address::V6 => "ipv6_addr",
+    }
+}
+
+fn elements(items: Vec<String>) -> String {
+    match items.is_empty() {
+        true => String::new(),
+        false => format!("    elements = {{ {} }}\n", items.join(",\n                 ")),
+    }
+}
+
+fn data(name: &str, map: &DataMap) -> String {
+    let items = map.elements.iter().map(|(address, it)| format!("{address} : {}", number(*it))).collect();
+    format!("  map {name} {{\n    type {} : classid\n{}  }}\n", address_type(map.family), elements(items))
+}
+
+fn intervals(name: &str, map: &IntervalMap) -> String {
+    let items = map.elements.iter().map(|(first, (last, it))| format!("{first}-{last} : {}", number(*it))).collect();
+    format!("  map {name} {{\n    type {} : classid\n    flags interval\n{}  }}\n", address_type(map.family), elements(items))
+}
+
+fn verdicts(name: &str, map: &VerdictMap) -> String {
+    let (key, items) = match map {
+        VerdictMap::Numbers(map) => {
+            ("classid".to_owned(), map.iter().map(|(it, chain)| format!("{} : goto {chain}", number(*it))).collect())
+        }
+        VerdictMap::Pairs { family, elements } => {
+            let key = address_type(*family);
+            let item = |((source, destination), chain): (&(std::net::IpAddr, std::net::IpAddr), &String)| {
+                format!("{source} . {destination} : goto {chain}")
+            };
+            (format!("{key} . {key}"), elements.iter().map(item).collect())
+        }
+    };
+    format!("  map {name} {{\n    type {key} : verdict\n{}  }}\n", elements(items))
+}
+
+/// A traffic class, which nft prints as major:minor in hexadecimal.
+fn number(it: u32) -> String {
+    format!("{:x}:{:x}", it >> 16, it & 0xffff)
+}
+
+fn chain(name: &str, chain: &Chain) -> String {
+    let mut out = format!("  chain {name} {{\n");
+    match chain.hook {
+        Some(Hook::Forward) => out.push_str("    type filter hook forward priority filter; policy accept;\n"),
+        Some(Hook::Input) => out.push_str("    type filter hook input priority filter; policy accept;\n"),
+        None => {}
+    }
+    for it in &chain.rules {
+        out.push_str(&format!("    {}\n", rule(it)));
+    }
+    out.push_str("  }\n");
+    out
+}
+
+fn rule(rule: &Rule) -> String {
+    let mut words: Vec<String> = rule.matches.iter().map(condition).collect();
+    words.extend(rule.statements.iter().map(statement));
+    words.extend(rule.comment.as_ref().map(|it| format!("comment \"{}\"", it.replace('"', "'"))));
+    words.join(" ")
+}
+
+fn condition(it: &Match) -> String {
+    match it {
+        Match::Ct(CtState::Established) => "ct state established".to_owned(),
+        Match::Ct(CtState::Related) => "ct state related".to_owned(),
+        Match::Ct(CtState::Invalid) => "ct state invalid".to_owned(),
+        Match::Ct(CtState::New) => "ct state new".to_owned(),
+        Match::Protocol(protocols) => match protocols.as_slice() {
+            [only] => format!("meta l4proto {only}"),
+            several => format!("meta l4proto {{ {} }}", several.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
+        },
+        Match::Port { first, last } if first == last => format!("th dport {first}"),
+        Match::Port { first, last } => format!("th dport {first}-{last}"),
+        Match::Number(it) => format!("meta priority {}", number(*it)),
+        Match::NeighbourDiscovery => "icmpv6 type 133-137 ip6 hoplimit 255".to_owned(),
+        Match::SourceIsLocal => "fib saddr type local".to_owned(),
+        Match::NotSyn => "tcp flags & (fin|syn|rst|ack) != syn".to_owned(),
+    }
+}
+
+fn statement(it: &Statement) -> String {
+    match it {
+        Statement::Set(Value::Zero) => "meta priority set 0".to_owned(),
+        Statement::Set(Value::From { end, family, map }) => {
+            let field = match end {
+                End::Source => "saddr",
+                End::Destination => "daddr",
+            };
+            format!("meta priority set {} {field} map @{map}", layer(*family))
+        }
+        Statement::Counter => "counter".to_owned(),
+        Statement::Log(origin) => format!("log prefix \"palisade:{origin:08x} \" group {LOG_GROUP}"),
+        Statement::Look { by: Key::Number, map } => format!("meta priority vmap @{map}"),
+        Statement::Look { by: Key::Pair(family), map } => {
+            let layer = layer(*family);
+            format!("{layer} saddr . {layer} daddr vmap @{map}")
+        }
+        Statement::Verdict(verdict) => match verdict {
+            Verdict::Accept => "accept".to_owned(),
+            Verdict::Drop => "drop".to_owned(),
+            Verdict::Return => "return".to_owned(),
+            Verdict::Jump(chain) => format!("jump {chain}"),
+            Verdict::Goto(chain) => format!("goto {chain}"),
+        },
+    }
+}
+
+fn layer(family: Address) -> &'static str {
+    match family {
+        Address::V4 => "ip",
+        Address::V6 => "ip6",
+    }
+}
+
+/// The NFLOG group that denied packets are sent to.
+const LOG_GROUP: u16 = 4791;

@@ -1,0 +1,208 @@
+//! The ruleset as a value: what the table `inet palisade` of one node holds.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use palisade_model::Direction;
+
+/// Everything in the table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ruleset {
+    /// By name.
+    pub chains: BTreeMap<String, Chain>,
+    /// Address → number, by name: programs of local pods, classes of known addresses.
+    pub data: BTreeMap<String, DataMap>,
+    /// Address range → class, by name: everything that is no known address. Ranges of one map never overlap and cover the family.
+    pub intervals: BTreeMap<String, IntervalMap>,
+    /// Number or pair of addresses → chain, by name.
+    pub verdicts: BTreeMap<String, VerdictMap>,
+    /// What the numbers in log prefixes stand for.
+    pub origins: BTreeMap<u32, Origin>,
+}
+
+/// A chain.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chain {
+    /// Set for a base chain.
+    pub hook: Option<Hook>,
+    pub rules: Vec<Rule>,
+}
+
+/// Where a base chain stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Hook {
+    /// Pod ↔ anything else.
+    Forward,
+    /// Pod → its own node.
+    Input,
+}
+
+/// One rule: all matches must hold, then the statements run in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rule {
+    pub matches: Vec<Match>,
+    pub statements: Vec<Statement>,
+    /// At most 128 bytes: the policy and rule it comes from.
+    pub comment: Option<String>,
+}
+
+/// A condition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Match {
+    Ct(CtState),
+    /// One of these IP protocols.
+    Protocol(Vec<u8>),
+    /// Destination port, inclusive on both ends.
+    Port {
+        first: u16,
+        last: u16,
+    },
+    /// The number that earlier statements left.
+    Number(u32),
+    /// ICMPv6 neighbour and router discovery that no router has forwarded.
+    NeighbourDiscovery,
+    /// The source is an address of this node: in the forward hook that is forged.
+    SourceIsLocal,
+    /// A TCP segment that does not open a connection.
+    NotSyn,
+}
+
+/// State of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CtState {
+    Established,
+    Related,
+    Invalid,
+    New,
+}
+
+/// What a rule does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Statement {
+    /// Sets the number.
+    Set(Value),
+    Counter,
+    /// Sends the packet to the reader, with the origin's number in the prefix.
+    Log(u32),
+    Verdict(Verdict),
+    /// Goes where the map says; goes on if it says nothing.
+    Look {
+        by: Key,
+        map: String,
+    },
+}
+
+/// A number to set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Never left over from another packet, and never chosen by its sender.
+    Zero,
+    /// From a data or interval map; the number stays as it is when the map says nothing, or the packet is of the other family.
+    From { end: End, family: Address, map: String },
+}
+
+/// What a verdict map is asked by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    Number,
+    /// Source and destination address.
+    Pair(Address),
+}
+
+/// Which address of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Source,
+    Destination,
+}
+
+/// The family of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Address {
+    V4,
+    V6,
+}
+
+/// Where a packet goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Out of the hook, only from a base chain.
+    Accept,
+    Drop,
+    /// Back to after the last jump.
+    Return,
+    Jump(String),
+    Goto(String),
+}
+
+/// Exact addresses with a number each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataMap {
+    pub family: Address,
+    pub elements: BTreeMap<IpAddr, u32>,
+}
+
+/// Ranges of addresses with a number each, by their first address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IntervalMap {
+    pub family: Address,
+    /// First address → (last address, number).
+    pub elements: BTreeMap<IpAddr, (IpAddr, u32)>,
+}
+
+/// A map to chains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VerdictMap {
+    /// By number.
+    Numbers(BTreeMap<u32, String>),
+    /// By source and destination address.
+    Pairs { family: Address, elements: BTreeMap<(IpAddr, IpAddr), String> },
+}
+
+/// What decided, as counters and events quote it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Origin {
+    pub direction: Direction,
+    /// `np/NAMESPACE/NAME#RULE`, `isolated np/…`, `default` and so on.
+    pub reason: String,
+}
+
+impl Address {
+    /// The family of an address.
+    pub fn of(address: IpAddr) -> Address {
+        match address {
+            IpAddr::V4(_) => Address::V4,
+            IpAddr::V6(_) => Address::V6,
+        }
+    }
+
+    /// Both.
+    pub const BOTH: [Address; 2] = [Address::V4, Address::V6];
+
+    /// As it stands in names of maps.
+    pub fn digit(self) -> char {
+        match self {
+            Address::V4 => '4',
+            Address::V6 => '6',
+        }
+    }
+}
+
+impl Rule {
+    /// A rule that only goes somewhere.
+    pub fn to(verdict: Verdict) -> Rule {
+        Rule { statements: vec![Statement::Verdict(verdict)], ..Rule::default() }
+    }
+
+    /// A rule that only sets the number.
+    pub fn set(value: Value) -> Rule {
+        Rule { statements: vec![Statement::Set(value)], ..Rule::default() }
+    }
+
+    /// A rule with a condition.
+    #[must_use]
+    pub fn when(mut self, condition: Match) -> Rule {
+        self.matches.push(condition);
+        self
+    }
+}

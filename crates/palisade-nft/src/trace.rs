@@ -1,0 +1,162 @@
+//! A packet's way through a ruleset, step by step, as the kernel would take it.
+
+use std::net::IpAddr;
+
+use crate::ruleset::{Address, CtState, End, Hook, Key, Match, Rule, Ruleset, Statement, Value, Verdict, VerdictMap};
+
+/// The first packet of a connection, as a hook sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
+    pub hook: Hook,
+    pub source: IpAddr,
+    pub destination: IpAddr,
+    pub protocol: u8,
+    pub port: Option<u16>,
+    pub state: CtState,
+    /// What the sender's TOS or SO_PRIORITY left in the packet's priority.
+    pub priority: u32,
+    /// Whether the source is an address of this node.
+    pub source_is_local: bool,
+}
+
+/// What became of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Traced {
+    pub accepted: bool,
+    /// Numbers of the origins whose rules matched, in order.
+    pub origins: Vec<u32>,
+    /// Comments of the rules that matched in leaves, in order.
+    pub comments: Vec<String>,
+    /// What is left in the packet's priority.
+    pub priority: u32,
+}
+
+/// Walks a packet through the base chain of its hook. An error names something the ruleset refers to and does not have, or a walk without end.
+pub fn trace(ruleset: &Ruleset, packet: &Packet) -> Result<Traced, String> {
+    let base = ruleset.chains.iter().find(|(_, chain)| chain.hook == Some(packet.hook));
+    let Some((name, _)) = base else { return Err(format!("no base chain for {:?}", packet.hook)) };
+    let mut walker = Walker { ruleset, packet, number: packet.priority, comments: Vec::new(), origins: Vec::new() };
+    let end = walker.chain(name, 0)?;
+    let accepted = !matches!(end, Way::Dropped);
+    Ok(Traced { accepted, origins: walker.origins, comments: walker.comments, priority: walker.number })
+}
+
+/// The kernel allows 16 nested chains, gotos included.
+const DEPTH: usize = 16;
+
+enum Way {
+    Accepted,
+    Dropped,
+    /// Out of this chain, back to after the last jump.
+    Back,
+}
+
+struct Walker<'a> {
+    ruleset: &'a Ruleset,
+    packet: &'a Packet,
+    number: u32,
+    comments: Vec<String>,
+    origins: Vec<u32>,
+}
+
+impl Walker<'_> {
+    fn chain(&mut self, name: &str, depth: usize) -> Result<Way, String> {
+        if depth > DEPTH {
+            return Err(format!("chains nest deeper than {DEPTH} at `{name}`"));
+        }
+        let chain = self.ruleset.chains.get(name).ok_or_else(|| format!("no chain `{name}`"))?;
+        for rule in &chain.rules {
+            if !rule.matches.iter().all(|it| self.matches(it)) {
+                continue;
+            }
+            if let Some(way) = self.run(rule, depth)? {
+                return Ok(way);
+            }
+        }
+        Ok(Way::Back)
+    }
+
+    fn run(&mut self, rule: &Rule, depth: usize) -> Result<Option<Way>, String> {
+        for statement in &rule.statements {
+            let target = match statement {
+                Statement::Counter => {
+                    self.comments.extend(rule.comment.clone());
+                    continue;
+                }
+                Statement::Log(origin) => {
+                    self.origins.push(*origin);
+                    continue;
+                }
+                Statement::Set(value) => match self.value(value)? {
+                    Some(number) => {
+                        self.number = number;
+                        continue;
+                    }
+                    // A lookup that finds nothing ends the rule, and the number stays.
+                    None => return Ok(None),
+                },
+                Statement::Look { by, map } => match self.look(*by, map)? {
+                    Some(chain) => Verdict::Goto(chain),
+                    None => return Ok(None),
+                },
+                Statement::Verdict(verdict) => verdict.clone(),
+            };
+            return match target {
+                Verdict::Accept => Ok(Some(Way::Accepted)),
+                Verdict::Drop => Ok(Some(Way::Dropped)),
+                Verdict::Return => Ok(Some(Way::Back)),
+                Verdict::Goto(chain) => self.chain(&chain, depth + 1).map(Some),
+                Verdict::Jump(chain) => match self.chain(&chain, depth + 1)? {
+                    Way::Back => Ok(None),
+                    way @ (Way::Accepted | Way::Dropped) => Ok(Some(way)),
+                },
+            };
+        }
+        Ok(None)
+    }
+
+    fn matches(&self, condition: &Match) -> bool {
+        let packet = self.packet;
+        match condition {
+            Match::Ct(state) => packet.state == *state,
+            Match::Protocol(protocols) => protocols.contains(&packet.protocol),
+            Match::Port { first, last } => packet.port.is_some_and(|port| (*first..=*last).contains(&port)),
+            Match::Number(number) => self.number == *number,
+            // Connections are traced, and neighbour discovery is none.
+            Match::NeighbourDiscovery => false,
+            Match::SourceIsLocal => packet.source_is_local,
+            Match::NotSyn => false,
+        }
+    }
+
+    fn value(&self, value: &Value) -> Result<Option<u32>, String> {
+        let (end, family, map) = match value {
+            Value::Zero => return Ok(Some(0)),
+            Value::From { end, family, map } => (end, family, map),
+        };
+        let address = match end {
+            End::Source => self.packet.source,
+            End::Destination => self.packet.destination,
+        };
+        if Address::of(address) != *family {
+            return Ok(None);
+        }
+        if let Some(exact) = self.ruleset.data.get(map) {
+            return Ok(exact.elements.get(&address).copied());
+        }
+        let ranges = self.ruleset.intervals.get(map).ok_or_else(|| format!("no map `{map}`"))?;
+        let below = ranges.elements.range(..=address).next_back();
+        Ok(below.filter(|(_, (last, _))| address <= *last).map(|(_, (_, number))| *number))
+    }
+
+    fn look(&self, by: Key, map: &str) -> Result<Option<String>, String> {
+        let found = self.ruleset.verdicts.get(map).ok_or_else(|| format!("no map `{map}`"))?;
+        let pair = (self.packet.source, self.packet.destination);
+        match (by, found) {
+            (Key::Number, VerdictMap::Numbers(elements)) => Ok(elements.get(&self.number).cloned()),
+            (Key::Pair(family), VerdictMap::Pairs { elements, .. }) if Address::of(pair.0) == family => Ok(elements.get(&pair).cloned()),
+            (Key::Pair(_), VerdictMap::Pairs { .. }) => Ok(None),
+            (Key::Number | Key::Pair(_), _) => Err(format!("map `{map}` has other keys")),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! `palisade nft`: the ruleset of a node, without a kernel.
+
+use anyhow::{Result, anyhow, bail};
+use palisade_model::{Model, NodeId, Protocol};
+use palisade_nft::{CtState, Hook, Ids, NodeView, Packet, Ruleset, lower, render, trace};
+
+use crate::cli::{NftArgs, NftCommand, NftHook, NftRenderArgs, NftTraceArgs};
+use crate::input::{self, Input};
+use crate::outcome::{Exit, Outcome};
+
+pub(crate) fn run(args: &NftArgs) -> Result<Outcome> {
+    match &args.command {
+        NftCommand::Render(args) => {
+            let input = input::read(&args.input)?;
+            let text = render(&ruleset(&input, &args.node)?);
+            Ok(said(&input, text, Exit::Yes))
+        }
+        NftCommand::Trace(args) => traced(args),
+    }
+}
+
+/// Nothing is lowered from objects that were refused: the ruleset would be wider than what was meant.
+fn ruleset(input: &Input, node: &str) -> Result<Ruleset> {
+    if input.refused() {
+        bail!("{}objects were refused, so there is no ruleset that can be trusted", input.noticed());
+    }
+    let model = &input.snapshot.model;
+    let at = model.nodes.iter().position(|it| *it.name == *node).ok_or_else(|| anyhow!("{}", no_such_node(model, node)))?;
+    Ok(lower(model, NodeView { node: NodeId(at) }, &mut Ids::default()))
+}
+
+fn no_such_node(model: &Model, node: &str) -> String {
+    let known: Vec<&str> = model.nodes.iter().map(|it| it.name.as_ref()).collect();
+    match known.is_empty() {
+        true => format!("no node `{node}`: nothing that was read names a node (Node objects, or spec.nodeName of pods)"),
+        false => format!("no node `{node}`; there are {}", known.join(", ")),
+    }
+}
+
+fn traced(args: &NftTraceArgs) -> Result<Outcome> {
+    let NftRenderArgs { input, node } = &args.of;
+    let input = input::read(input)?;
+    let ruleset = ruleset(&input, node)?;
+    let Some(protocol) = Protocol::parse(&args.protocol) else { bail!("`--protocol {}`: tcp, udp, sctp or icmp", args.protocol) };
+    let number = match protocol {
+        Protocol::Port(palisade_model::PortProtocol::Tcp) => 6,
+        Protocol::Port(palisade_model::PortProtocol::Udp) => 17,
+        Protocol::Port(palisade_model::PortProtocol::Sctp) => 132,
+        Protocol::Icmp if args.from.is_ipv4() => 1,
+        Protocol::Icmp => 58,
+        Protocol::Other(number) => number,
+    };
+    let hook = match args.hook {
+        NftHook::Forward => Hook::Forward,
+        NftHook::Input => Hook::Input,
+    };
+    let packet = Packet {
+        hook,
+        source: args.from,
+        destination: args.to,
+        protocol: number,
+        port: args.port,
+        state: CtState::New,
+        priority: 0,
+        source_is_local: false,
+    };
+    let traced = trace(&ruleset, &packet).map_err(|error| anyhow!(error))?;
+    let (word, exit) = if traced.accepted { ("accepted", Exit::Yes) } else { ("dropped", Exit::No) };
+    let by = if traced.comments.is_empty() { "no local pod is concerned".to_owned() } else { traced.comments.join(", then ") };
+    Ok(said(&input, format!("{word} on {node} by {by}\n"), exit))
+}
+
+fn said(input: &Input, stdout: String, exit: Exit) -> Outcome {
+    Outcome { stdout, stderr: input.noticed(), exit }
+}
