@@ -67,7 +67,7 @@ fn traced(args: &NftTraceArgs) -> Result<Outcome> {
     let traced = trace(&ruleset, &packet).map_err(|error| anyhow!(error))?;
     let (word, exit) = if traced.accepted { ("accepted", Exit::Yes) } else { ("dropped", Exit::No) };
     let by = if traced.comments.is_empty() { "no local pod is concerned".to_owned() } else { traced.comments.join(", then ") };
-    Ok(said(&input, format!("{word} on {node} by {by}\n"), exit))
+    Ok(said(&input, format!("{word} on {node}: {by}\n"), exit))
 }
 
 fn said(input: &Input, stdout: String, exit: Exit) -> Outcome {

@@ -15,11 +15,11 @@ fn the_ruleset_of_a_node_reads_well() {
 fn a_packet_is_walked_through_the_ruleset() {
     let trace = |rest: &str| palisade(&format!("nft trace -f {CLUSTER} --node node-1 {rest}"));
     let dropped = trace("--from 10.244.1.10 --to 10.244.1.30 --port 80").assert().code(1);
-    dropped.stdout_eq("dropped on node-1 by cnp/egress-tcp#6\n");
+    dropped.stdout_eq("dropped on node-1: cnp/egress-tcp#6\n");
     let accepted = trace("--from 10.244.1.10 --to 10.244.1.30 --port 8080").assert().code(0);
-    accepted.stdout_eq("accepted on node-1 by cnp/egress-tcp#5, then default\n");
+    accepted.stdout_eq("accepted on node-1: cnp/egress-tcp#5, then default\n");
     let foreign = trace("--from 192.0.2.1 --to 192.0.2.2 --port 80").assert().code(0);
-    foreign.stdout_eq("accepted on node-1 by no local pod is concerned\n");
+    foreign.stdout_eq("accepted on node-1: no local pod is concerned\n");
 }
 
 #[test]
