@@ -85,9 +85,11 @@ pub fn answer(model: &Model, asked: &Asked) -> Result<Explanation, String> {
     let from = source(&mut model, &asked.from)?;
     let to = destination(&mut model, &asked.to, asked.protocol, &asked.port)?;
     let to = part_replicas(&mut model, &from, to);
+    let called: Vec<Place> = to.iter().map(|it| it.candidate.place).collect();
     let mut cases = Vec::new();
-    for (from, from_alike) in alike(&model, &from, |it| (it, None)) {
-        for (to, to_alike) in alike(&model, &to, |it: &Destination| (&it.candidate, it.port)) {
+    for (from, from_alike) in alike(&model, &from, |it| (it, None, Meets::of(it.place, &called))) {
+        let caller = [from.place];
+        for (to, to_alike) in alike(&model, &to, |it: &Destination| (&it.candidate, it.port, Meets::of(it.candidate.place, &caller))) {
             for pair in ends(from, &to.candidate) {
                 let flow = Flow { from: pair.from, to: pair.to, protocol: asked.protocol, port: to.port, path: to.path };
                 let decision = decide(&model, &flow);
@@ -130,16 +132,32 @@ fn merge_families(cases: Vec<Case>) -> Vec<Case> {
 /// One candidate, and the names of those it stands for.
 type Group<'c, T> = (&'c T, Vec<String>);
 
+/// Whether a pod meets itself at the other end. Policy tells it from its likes there, and only there.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Meets {
+    Itself,
+    Others,
+}
+
+impl Meets {
+    fn of(place: Place, others: &[Place]) -> Meets {
+        match place {
+            Place::Pod(_) if others.contains(&place) => Meets::Itself,
+            Place::Pod(_) | Place::Node(_) | Place::Outside => Meets::Others,
+        }
+    }
+}
+
 /// Candidates that policy cannot tell apart, once each.
-fn alike<'c, T>(model: &Model, candidates: &'c [T], of: impl Fn(&T) -> (&Candidate, Option<u16>)) -> Vec<Group<'c, T>> {
+fn alike<'c, T>(model: &Model, candidates: &'c [T], of: impl Fn(&T) -> (&Candidate, Option<u16>, Meets)) -> Vec<Group<'c, T>> {
     if let [only] = candidates {
         return vec![(only, Vec::new())];
     }
-    let mut groups: BTreeMap<(Vec<Signature>, Option<u16>), Group<'c, T>> = BTreeMap::new();
+    let mut groups: BTreeMap<(Vec<Signature>, Option<u16>, Meets), Group<'c, T>> = BTreeMap::new();
     for item in candidates {
-        let (candidate, port) = of(item);
+        let (candidate, port, meets) = of(item);
         let signed: Vec<Signature> = addresses(candidate).map(|end| signature(model, &end, Nodes::Apart)).collect();
-        match groups.entry((signed, port)) {
+        match groups.entry((signed, port, meets)) {
             Entry::Occupied(mut known) => known.get_mut().1.push(candidate.name.clone()),
             Entry::Vacant(new) => {
                 new.insert((item, Vec::new()));

@@ -5,7 +5,8 @@
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use palisade_model::{Model, PolicyKind};
+use palisade_analysis::{Answer, Asked, Party, PortAsked, answer};
+use palisade_model::{Model, PolicyKind, Protocol};
 use palisade_testkit::check::snapshot;
 use palisade_testkit::compare::{Between, Difference, Question, every_judge};
 use palisade_testkit::generate::{Generated, generate};
@@ -80,4 +81,23 @@ fn scenario(objects: &Objects, question: Option<&Question>, difference: &Differe
     let documents: Vec<String> = smallest.0.iter().map(|it| format!("{it}\n")).collect();
     let line = question.map(|it| format!("{it}  accept")).unwrap_or_default();
     format!("# {:?}: {text}\n# cluster.yaml\n{}# expect.txt\n{line}\n", difference.between, documents.join("---\n"))
+}
+
+#[test]
+fn a_pod_among_its_likes_still_meets_itself() {
+    let pod = |name: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}, namespace: x, labels: {{app: web}}, \
+             ownerReferences: [{{kind: Deployment, name: web, controller: true}}]}}}}\n---\n"
+        )
+    };
+    let service =
+        "{apiVersion: v1, kind: Service, metadata: {name: web, namespace: x}, spec: {selector: {app: web}, ports: [{port: 80}]}}\n---\n";
+    let policy = "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: p, namespace: x}, spec: {podSelector: {}}}\n";
+    let model = snapshot("cluster.yaml", &format!("{}{}{service}{policy}", pod("a"), pod("b"))).model;
+    for (from, to) in [("x/a", "svc/x/web"), ("x/b", "svc/x/web"), ("x/deploy/web", "x/deploy/web"), ("x/a", "x/deploy/web")] {
+        let (from, to) = (Party::parse(from).unwrap(), Party::parse(to).unwrap());
+        let asked = Asked { from, to, protocol: Protocol::TCP, port: PortAsked::Number(80) };
+        assert_eq!(answer(&model, &asked).unwrap().answer, Answer::Mixed, "{asked:?}");
+    }
 }

@@ -13,9 +13,17 @@ pub(super) struct Cluster {
     pub(super) nodes: Vec<String>,
     /// Namespace and name of pods and workloads.
     pub(super) pods: Vec<(&'static str, String)>,
-    pub(super) services: Vec<(&'static str, String)>,
+    pub(super) services: Vec<Service>,
     /// Addresses of pods and nodes.
     pub(super) addresses: Vec<String>,
+}
+
+/// A Service that leads to at least one pod.
+pub(super) struct Service {
+    pub(super) namespace: &'static str,
+    pub(super) name: String,
+    /// A pod behind it.
+    pub(super) pod: String,
 }
 
 const NAMESPACES: [&str; 4] = ["x", "y", "z", "default"];
@@ -189,20 +197,22 @@ fn add_deployment(random: &mut Random, cluster: &mut Cluster) {
 }
 
 fn add_service(random: &mut Random, cluster: &mut Cluster, at: usize) {
-    let Some(namespace) = random.pick(&cluster.namespaces).copied() else { return };
+    let Some((namespace, pod)) = random.pick(&cluster.pods).cloned() else { return };
     let name = format!("s{at}");
-    let (key, values) = random.of(POD_LABELS);
+    let is_pod = |it: &&Value| it.pointer("/metadata/name").and_then(Value::as_str) == Some(pod.as_str());
+    let labels = cluster.objects.iter().find(is_pod).and_then(|it| it.pointer("/metadata/labels")?.as_object().cloned());
+    let Some(selector) = labels.map(|it| it.into_iter().take(1).collect::<Map<String, Value>>()) else { return };
     let target = match random.below(3) {
         0 => Value::Null,
         1 => random.of(PORTS).into(),
         _ => random.of(PORT_NAMES).into(),
     };
     let port = json!({"port": random.of(PORTS), "protocol": random.of(PROTOCOLS), "targetPort": target});
-    let mut spec = json!({"selector": {key: random.of(values)}, "ports": [port]});
+    let mut spec = json!({"selector": selector, "ports": [port]});
     if random.percent(20) {
         json_patch::merge(&mut spec, &json!({"publishNotReadyAddresses": true}));
     }
     let metadata = metadata(Some(namespace), &name, json!({}));
     cluster.objects.push(json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}));
-    cluster.services.push((namespace, name));
+    cluster.services.push(Service { namespace, name, pod });
 }

@@ -59,8 +59,8 @@ fn peer(random: &mut Random, peers: &str) -> Value {
         0 if random.percent(40) => random.of([&json!({}), &json!({"accounts": {}}), &json!({"regions": ["eu"]})]).clone(),
         0..6 => json!({"namespaces": selector(random, PLACE_LABELS)}),
         6..10 => json!({"pods": pods(random)}),
-        10..14 => json!({"networks": networks(random)}),
-        14..17 => json!({"nodes": selector(random, PLACE_LABELS)}),
+        10..13 => json!({"networks": networks(random)}),
+        13..16 => json!({"nodes": selector(random, PLACE_LABELS)}),
         _ => json!({"domainNames": [random.of(DOMAINS)]}),
     };
     if random.percent(2) {

@@ -68,7 +68,7 @@ pub(super) fn labels(object: &Value) -> Labels<'_> {
 }
 
 /// A null value is the empty one: the API server decodes it so, and keeps the key.
-fn label_value(value: &Value) -> Option<&str> {
+pub(super) fn label_value(value: &Value) -> Option<&str> {
     if value.is_null() { Some("") } else { value.as_str() }
 }
 

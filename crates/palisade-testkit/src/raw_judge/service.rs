@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::read::{at, is_kind, items, name, namespace, port_number, port_protocol, text};
+use super::read::{at, is_kind, items, label_value, name, namespace, port_number, port_protocol, text};
 use super::world::{Pod, World};
 use crate::scenario::RawProtocol;
 
@@ -47,7 +47,7 @@ fn is_behind(service: &Value, pod: &Pod<'_>) -> bool {
     let pod_labels = pod.labels();
     namespace(service) == pod.namespace
         && text(service, "/spec/type") != Some("ExternalName")
-        && selector.iter().all(|(key, value)| value.as_str().is_some() && pod_labels.get(key.as_str()).copied() == value.as_str())
+        && selector.iter().all(|(key, value)| label_value(value).is_some() && pod_labels.get(key.as_str()).copied() == label_value(value))
 }
 
 /// The number of the target port on this pod; a pod without the name is no endpoint of the port.
