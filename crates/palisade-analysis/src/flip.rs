@@ -98,9 +98,7 @@ fn open_locally(model: &Model, flow: &Flow, direction: Direction, walk: &Walk) -
         Reason::Rule(rule) if tier_of(model, rule) == Some(Tier::Baseline) => {
             allow_policy(model, flow, direction).map(|policy| Edit::Create { policy, newly_isolates: Some(direction) })
         }
-        Reason::Rule(rule) => {
-            Some(Edit::Insert { before: rule.clone(), rule: exact_rule(model, flow, direction, rule.index, Action::Accept)? })
-        }
+        Reason::Rule(rule) => insert(model, flow, direction, rule, Action::Accept),
         Reason::NotAPod | Reason::Itself | Reason::OwnNode | Reason::Default => None,
     }
 }
@@ -111,15 +109,22 @@ fn closing(model: &Model, flow: &Flow, decision: &Decision) -> Vec<Flip> {
     let walk = decision.walks.of(direction);
     let edit = match &walk.reason {
         Reason::Rule(rule) if tier_of(model, rule) == Some(Tier::NetworkPolicy) => remove_until_closed(model, flow, direction),
-        Reason::Rule(rule) if tier_of(model, rule) == Some(Tier::Admin) => {
-            exact_rule(model, flow, direction, rule.index, Action::Deny).map(|deny| Edit::Insert { before: rule.clone(), rule: deny })
-        }
+        Reason::Rule(rule) if tier_of(model, rule) == Some(Tier::Admin) => insert(model, flow, direction, rule, Action::Deny),
         Reason::Rule(_) | Reason::Default => {
             isolating_policy(model, flow, direction).map(|policy| Edit::Create { policy, newly_isolates: Some(direction) })
         }
         Reason::NotAPod | Reason::Itself | Reason::OwnNode | Reason::Isolated(_) => None,
     };
     edit.into_iter().map(|edit| Flip { edits: vec![edit] }).collect()
+}
+
+/// A rule before the one that decided, where the API has room and words for it: at most 25 rules, and only pods as ingress peers.
+fn insert(model: &Model, flow: &Flow, direction: Direction, before: &RuleRef, action: Action) -> Option<Edit> {
+    let holder = model.policies.iter().find(|policy| policy.origin == before.policy)?;
+    let room = holder.rules.of(direction).len() < 25;
+    let wordless = direction == Direction::Ingress && pod_at(model, other(flow, direction)).is_none();
+    let rule = exact_rule(model, flow, direction, before.index, action)?;
+    (room && !wordless).then(|| Edit::Insert { before: before.clone(), rule })
 }
 
 /// All NetworkPolicy rules that would have to go; each removal can bring another accepting rule to light.

@@ -39,6 +39,17 @@ pub const FORMS: &str =
     "namespace/pod, namespace/deploy/name, namespace/key=value[,key=value], svc/namespace/name, node/name, or an IP address";
 
 impl Party {
+    /// The namespace it names, if it names one.
+    pub fn namespace(&self) -> Option<&str> {
+        match self {
+            Party::Pod { namespace, .. }
+            | Party::Workload { namespace, .. }
+            | Party::Labels { namespace, .. }
+            | Party::Service { namespace, .. } => Some(namespace),
+            Party::Address(_) | Party::Node(_) => None,
+        }
+    }
+
     /// Reads a party; the message says what was expected.
     pub fn parse(text: &str) -> Result<Party, String> {
         let wrong = |why: &str| Err(format!("`{text}`: {why}; write {FORMS}"));

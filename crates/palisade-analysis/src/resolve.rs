@@ -237,7 +237,9 @@ fn behind_service(model: &Model, service: &Service, protocol: Protocol, port: &P
     let (pods, not_ready_too) = match &service.kind {
         ServiceKind::Selector { pods, not_ready_too } => (pods, *not_ready_too),
         ServiceKind::NoSelector => {
-            return Err(format!("`{name}` has no selector: its endpoints are written by somebody else, and are not read"));
+            return Err(format!(
+                "`{name}` has no selector: its endpoints are written by somebody else, and are not read; ask about the address of one"
+            ));
         }
         ServiceKind::ExternalName(host) => {
             return Err(format!("`{name}` is only a DNS name for `{host}`; ask about the address it resolves to"));

@@ -8,8 +8,8 @@ use palisade_model::{Action, Direction, DomainPattern, FailClosed, IpBlock, Labe
 use crate::meta::Meta;
 use crate::network_policy::Spelling;
 use crate::problem::Consequence;
-use crate::read::{Fields, Reader, Unknown, classify};
-use crate::tree::{Node, Value};
+use crate::read::{Fields, NullLabels, Reader, Unknown, classify};
+use crate::tree::{Node, Step, Value};
 
 /// A ClusterNetworkPolicy.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,6 +78,7 @@ const RANGE: &[&str] = &["start", "end"];
 impl Reader {
     pub(crate) fn cluster_network_policy(&mut self, node: &Node<'_>) -> Option<ClusterNetworkPolicy> {
         let meta = self.meta(node);
+        self.null_labels = NullLabels::Dropped;
         let fields = self.fields(node)?;
         self.only(&fields, &["apiVersion", "kind", "metadata", "spec", "status"]);
         self.required(&fields, "spec", |r, spec| {
@@ -206,7 +207,12 @@ impl Reader {
     }
 
     fn networks<'n>(&mut self, node: &'n Node<'n>) -> Option<Vec<IpBlock>> {
-        self.set_of(node, |r, node| r.cidr(node, Spelling::Strict).map(IpBlock::whole))
+        self.set_of(node, |r, node| {
+            if node.as_str().is_some_and(|it| it.len() > 43) {
+                r.invalid(node.span, "a CIDR has at most 43 characters here");
+            }
+            r.cidr(node, Spelling::Strict).map(IpBlock::whole)
+        })
     }
 
     fn domains<'n>(&mut self, node: &'n Node<'n>) -> Option<Vec<DomainPattern>> {
@@ -237,10 +243,10 @@ impl Reader {
         for (at, item) in items.iter().enumerate() {
             let twice = items.iter().take(at).any(|earlier| earlier.value == item.value);
             if twice {
-                self.invalid(item.span, "the same entry twice in a set");
+                self.step(Step::Index(at), |r| r.invalid(item.span, "the same entry twice in a set"));
             }
         }
-        items.iter().map(|item| read(self, item)).collect()
+        items.iter().enumerate().map(|(at, item)| self.step(Step::Index(at), |r| read(r, item))).collect()
     }
 
     fn cnp_protocol<'n>(&mut self, node: &'n Node<'n>) -> Option<Entry<PortMatch>> {
@@ -301,10 +307,15 @@ impl Reader {
             items.iter().find(|item| keys.iter().any(|key| item.get(key).is_some())).map(|item| item.span)
         };
         let named = any("protocols", &["destinationNamedPort"]);
-        let (Some(span), Some(_)) = (named, any(list, &["networks", "nodes", "domainNames"])) else { return };
-        let message = "a named port beside networks, nodes or domainNames only matches destinations that are pods";
-        let help = Some("the experimental CRD refuses this; write the number".to_owned());
-        self.within("protocols", |r| r.problem(Consequence::Narrowed, "named-port-without-pods", span, message, help));
+        let Some(span) = named else { return };
+        let help = Some("write the number".to_owned());
+        if any(list, &["nodes", "domainNames"]).is_some() {
+            let message = "a named port cannot stand beside nodes or domainNames: neither has ports with names";
+            self.within("protocols", |r| r.problem(Consequence::Refused, "named-port-without-pods", span, message, help));
+        } else if any(list, &["networks"]).is_some() {
+            let message = "a named port beside networks only matches destinations that are pods; the experimental CRD refuses this";
+            self.within("protocols", |r| r.problem(Consequence::Narrowed, "named-port-without-pods", span, message, help));
+        }
     }
 
     /// A union: exactly one of `known`. No known key at all is something newer, and fails closed; a slip refuses the object.

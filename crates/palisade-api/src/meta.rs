@@ -54,7 +54,8 @@ impl Reader {
             let Some(fields) = r.fields(node) else { return Meta::default() };
             r.only(&fields, FIELDS);
             let name = r.optional(&fields, "name", |r, node| r.checked(node, syntax::subdomain));
-            let namespace = r.optional(&fields, "namespace", |r, node| r.checked(node, syntax::subdomain));
+            let namespace = r.optional(&fields, "namespace", |r, node| r.checked(node, syntax::dns_label));
+            r.optional(&fields, "annotations", Reader::string_map);
             let labels = r.optional(&fields, "labels", Reader::labels).unwrap_or_default();
             let owners = r.list(&fields, "ownerReferences", Reader::owner);
             let terminating = fields.get("deletionTimestamp").is_some();

@@ -5,7 +5,7 @@ use palisade_model::{Direction, IpBlock, LabelSelector, PerDirection, PortMatch,
 use crate::meta::Meta;
 use crate::problem::Consequence;
 use crate::read::{Fields, Reader};
-use crate::syntax;
+use crate::syntax::{self, Oddity};
 use crate::tree::{Node, Value};
 
 /// A NetworkPolicy, defaulted.
@@ -170,9 +170,11 @@ impl Reader {
             }
             Ok(syntax::Cidr { net, oddity: None }) => Some(net),
             Ok(syntax::Cidr { net, oddity: Some(oddity) }) => {
-                let refused = spelling == Spelling::Strict && oddity.contains("leading zeros");
-                let consequence = if refused { Consequence::Refused } else { Consequence::Narrowed };
-                self.problem(consequence, "odd-cidr", node.span, oddity, None);
+                let (consequence, message) = match (oddity, spelling) {
+                    (Oddity::Spelling(message), Spelling::Strict) => (Consequence::Refused, message),
+                    (Oddity::Spelling(message), Spelling::Stored) | (Oddity::HostBits(message), _) => (Consequence::Narrowed, message),
+                };
+                self.problem(consequence, "odd-cidr", node.span, message, None);
                 Some(net)
             }
         }

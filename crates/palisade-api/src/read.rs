@@ -63,7 +63,19 @@ const VOCABULARY: &[&str] = &[
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     path: FieldPath,
+    /// What becomes of a label whose value is null.
+    pub(crate) null_labels: NullLabels,
     pub(crate) problems: Vec<Problem>,
+}
+
+/// What an API server makes of a label whose value is null.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum NullLabels {
+    /// The empty string: kinds that are built in.
+    #[default]
+    Empty,
+    /// The whole label is dropped, and a selector gets wider: kinds of a CRD.
+    Dropped,
 }
 
 /// The fields of one map.
@@ -124,7 +136,8 @@ impl Reader {
         self.step(Step::Field(name.into()), body)
     }
 
-    fn step<T>(&mut self, step: Step, body: impl FnOnce(&mut Reader) -> T) -> T {
+    /// Runs `body` one step deeper.
+    pub(crate) fn step<T>(&mut self, step: Step, body: impl FnOnce(&mut Reader) -> T) -> T {
         self.path.0.push(step);
         let result = body(self);
         self.path.0.pop();
@@ -162,7 +175,7 @@ impl Reader {
         let help = match (&node.value, wanted) {
             (Value::Bool(_) | Value::Int(_) | Value::Number(_), "a string") => Some("quote it".to_owned()),
             (Value::Map(_), "a list") => Some("start each entry with `- `".to_owned()),
-            (Value::Str(text), "a number") if text.parse::<i64>().is_ok() => Some("leave out the quotes".to_owned()),
+            (Value::Str(text), "an integer") if text.parse::<i64>().is_ok() => Some("leave out the quotes".to_owned()),
             (Value::Null | Value::Bool(_) | Value::Int(_) | Value::Number(_) | Value::Str(_) | Value::List(_) | Value::Map(_), _) => None,
         };
         let message = format!("this is {}, but the API wants {wanted}", node.value.what());
@@ -275,7 +288,7 @@ impl Reader {
         match node.value {
             Value::Int(number) => Some(number),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Str(_) | Value::List(_) | Value::Map(_) => {
-                self.wrong_type(node, "a number");
+                self.wrong_type(node, "an integer");
                 None
             }
         }
@@ -311,10 +324,16 @@ impl Reader {
         let fields = self.fields(node)?;
         let mut pairs = Vec::with_capacity(fields.entries.len());
         for entry in fields.entries {
-            // A null value is an empty string to the API server.
-            let value = match entry.value.value == Value::Null {
-                true => Some(""),
-                false => self.within(entry.key.to_string(), |r| r.string(&entry.value)),
+            let value = match (entry.value.value == Value::Null, self.null_labels) {
+                (true, NullLabels::Empty) => Some(""),
+                (true, NullLabels::Dropped) => {
+                    let help = Some("give it a value, or `\"\"` if the empty one is meant".to_owned());
+                    let message = "an API server drops a label without a value here, and what is left is wider";
+                    let key = entry.key.to_string();
+                    self.within(key, |r| r.problem(Consequence::Refused, "invalid-value", entry.key_span, message, help));
+                    None
+                }
+                (false, _) => self.within(entry.key.to_string(), |r| r.string(&entry.value)),
             };
             pairs.extend(value.map(|value| (entry.key.as_ref(), value)));
         }

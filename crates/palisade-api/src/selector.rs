@@ -4,7 +4,7 @@ use palisade_model::{LabelSelector, Operator, Requirement};
 
 use crate::read::Reader;
 use crate::syntax;
-use crate::tree::Node;
+use crate::tree::{Node, Value};
 
 const FIELDS: &[&str] = &["matchLabels", "matchExpressions"];
 const EXPRESSION: &[&str] = &["key", "operator", "values"];
@@ -41,6 +41,11 @@ impl Reader {
             }
             Some(Box::<str>::from(value))
         });
+        let written = fields.get("values").map(|it| &it.value);
+        if values.is_empty() && matches!(written, Some(Value::List(items)) if !items.is_empty()) {
+            // Each of them was refused, and said so.
+            return None;
+        }
         let span = fields.get("values").map_or(node.span, |it| it.span);
         let operator = match (operator, values.is_empty()) {
             ("In", false) => Operator::In(values),

@@ -48,6 +48,14 @@ pub(crate) fn subdomain(text: &str) -> Checked {
     Err(format!("`{text}` is not a name: lower-case letters, digits, `-`, `.`"))
 }
 
+/// The name of a namespace.
+pub(crate) fn dns_label(text: &str) -> Checked {
+    if text.len() <= 63 && !text.contains('.') && subdomain(text).is_ok() {
+        return Ok(());
+    }
+    Err(format!("`{text}` is not the name of a namespace: at most 63 lower-case letters, digits and `-`"))
+}
+
 /// The name of a port: an IANA service name.
 pub(crate) fn port_name(text: &str) -> Checked {
     let shaped = is_token(text, 15, b"-") && !text.bytes().any(|byte| byte.is_ascii_uppercase()) && !text.contains("--");
@@ -62,7 +70,16 @@ pub(crate) fn port_name(text: &str) -> Checked {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Cidr {
     pub(crate) net: IpNet,
-    pub(crate) oddity: Option<String>,
+    pub(crate) oddity: Option<Oddity>,
+}
+
+/// What is odd about a CIDR that can be read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Oddity {
+    /// Every API server takes it.
+    HostBits(String),
+    /// Only objects that were stored long ago have it.
+    Spelling(String),
 }
 
 /// Reads a CIDR, also as the API server once accepted it: host bits set, leading zeros in IPv4.
@@ -71,7 +88,7 @@ pub(crate) fn cidr(text: &str) -> Result<Cidr, String> {
         return Err(format!("`{text}` has no prefix length; a single address ends in /32 or /128"));
     };
     let (address, zeros) = match address.parse::<IpAddr>() {
-        Ok(address) => (address, false),
+        Ok(address) => (address, length.len() > 1 && length.starts_with('0')),
         Err(_) => (IpAddr::V4(sloppy_ipv4(address).ok_or_else(|| format!("`{address}` in `{text}` is not an IP address"))?), true),
     };
     let most = if address.is_ipv4() { 32 } else { 128 };
@@ -82,10 +99,12 @@ pub(crate) fn cidr(text: &str) -> Result<Cidr, String> {
     };
     let whole = IpNet::new(address, length).map_err(|_| format!("`{text}` is not a CIDR"))?;
     let net = whole.trunc();
-    let oddity = match (zeros, net == whole) {
-        (true, _) => Some(format!("`{text}` has leading zeros, which some programs read as octal; taken as `{net}`")),
-        (false, false) => Some(format!("`{text}` has bits set beyond its prefix; taken as `{net}`")),
-        (false, true) => None,
+    let mapped = matches!(address, IpAddr::V6(it) if it.to_ipv4_mapped().is_some());
+    let oddity = match (zeros, mapped, net == whole) {
+        (true, _, _) => Some(Oddity::Spelling(format!("`{text}` has leading zeros, which some programs read as octal; taken as `{net}`"))),
+        (false, true, _) => Some(Oddity::Spelling(format!("`{text}` is IPv4 written as IPv6, and matches no IPv4 packet"))),
+        (false, false, false) => Some(Oddity::HostBits(format!("`{text}` has bits set beyond its prefix; taken as `{net}`"))),
+        (false, false, true) => None,
     };
     Ok(Cidr { net, oddity })
 }

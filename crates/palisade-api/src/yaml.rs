@@ -200,7 +200,14 @@ impl<'a> Builder<'a, '_> {
             let (event, at) = self.event()?;
             let value = self.node(event, place(&at))?;
             if merge {
+                let before = merged.len();
                 merge_into(&mut merged, value)?;
+                // kubectl lets the later one win, the YAML specification the map's own: nobody can rely on either.
+                let clash = merged.iter().skip(before).find(|entry| entries.iter().any(|own| own.key == entry.key));
+                if let Some(entry) = clash {
+                    let message = format!("`{}` is set here and by `<<` after it; tools do not agree on which counts", entry.key);
+                    return Err(unreadable(&message, key_span));
+                }
                 continue;
             }
             if let Some(first) = entries.iter().find(|entry| entry.key == key) {
@@ -292,7 +299,8 @@ fn plain(text: Cow<'_, str>) -> Value<'_> {
     }
     match integer(&text.replace('_', "")) {
         Some(number) => Value::Int(number),
-        None if is_float(&text) => Value::Number(text),
+        // kubectl sends 80.0 as 80.
+        None if is_float(&text) => whole(&text).map_or(Value::Number(text), Value::Int),
         None => Value::Str(text),
     }
 }
@@ -321,6 +329,13 @@ fn integer(text: &str) -> Option<i64> {
 /// Digits and nothing else: the sign stands before the prefix, and only once.
 fn magnitude(digits: &str, radix: u32) -> Option<i64> {
     digits.chars().all(|digit| digit.is_digit(radix)).then(|| i64::from_str_radix(digits, radix).ok()).flatten()
+}
+
+/// The integer that a number with a fraction of zero stands for.
+fn whole(text: &str) -> Option<i64> {
+    let (digits, zeros) = text.split_once('.')?;
+    let trivial = !zeros.is_empty() && zeros.bytes().all(|it| it == b'0');
+    if trivial { digits.parse().ok() } else { None }
 }
 
 fn is_float(text: &str) -> bool {

@@ -194,7 +194,15 @@ fn named_by_list<'n, 'a>(list: &Node<'a>, item: &'n Node<'a>) -> Cow<'n, Node<'a
     Cow::Owned(named)
 }
 
-const CLUSTER_SCOPED: &[&str] = &["Namespace", "Node", "ClusterNetworkPolicy"];
+const CLUSTER_SCOPED: &[&str] = &[
+    "Namespace",
+    "Node",
+    "ClusterNetworkPolicy",
+    "AdminNetworkPolicy",
+    "BaselineAdminNetworkPolicy",
+    "CiliumClusterwideNetworkPolicy",
+    "GlobalNetworkPolicy",
+];
 
 fn key_of(object: &Object, file: &Arc<str>, span: Span) -> ObjectKey {
     let namespace = match CLUSTER_SCOPED.contains(&object.kind.as_str()) {

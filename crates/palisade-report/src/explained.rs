@@ -249,8 +249,8 @@ impl Writer<'_> {
             }
         }
         for side in [&case.from, &case.to] {
-            if let Place::Node(_) = side.place {
-                notes.push(format!("{} is on the host network: policy sees its node, and no selector matches it", side.name));
+            if let Some(pod) = side.name.strip_suffix(" (host network)") {
+                notes.push(format!("{pod} is on the host network: policy sees its node, and no selector matches it"));
             }
         }
         notes

@@ -89,7 +89,7 @@ fn text(resource: &Resource, mut items: Vec<Value>) -> Option<Text> {
     }
     items.sort_by(|a, b| resource::place(a).cmp(&resource::place(b)));
     let documents: Vec<String> = items.iter().map(yaml::document).collect();
-    let file = format!("cluster/{}", resource.plural);
+    let file = format!("cluster/{}", resource.text_name());
     Some(Text { file: file.into(), content: documents.join("---\n").into() })
 }
 

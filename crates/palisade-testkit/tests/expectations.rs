@@ -259,7 +259,7 @@ fn a_service_is_what_stands_behind_it() {
     check(
         SHOP,
         "shop/web -> svc/shop/written allowed",
-        "cannot tell: `svc/shop/written` has no selector: its endpoints are written by somebody else, and are not read",
+        "cannot tell: `svc/shop/written` has no selector: its endpoints are written by somebody else, and are not read; ask about the address of one",
     );
 }
 

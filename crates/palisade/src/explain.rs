@@ -11,11 +11,13 @@ use crate::outcome::{Exit, Outcome};
 
 pub(crate) fn run(args: &ExplainArgs) -> Result<Outcome> {
     let asked = asked(args)?;
+    within_namespace(args, &asked)?;
     let input = input::read(&args.input)?;
     let explanation = match explain(&input, args, &asked) {
         Ok(explanation) => explanation,
         Err(error) => {
-            let stderr = format!("{}error: {error}\n", input.noticed());
+            let limits: String = input.unavailable.iter().map(|it| format!("note: {it}\n")).collect();
+            let stderr = format!("{}{limits}error: {error}\n", input.noticed());
             return Ok(Outcome::cannot_tell(stderr));
         }
     };
@@ -44,6 +46,18 @@ fn asked(args: &ExplainArgs) -> Result<Asked> {
     };
     let end = |flag: &str, text: &str| Party::parse(text).map_err(|error| anyhow!("`{flag}`: {error}"));
     Ok(Asked { from: end("--from", &args.from)?, to: end("--to", &args.to)?, protocol, port })
+}
+
+/// With `-n` only one namespace is listed: an end elsewhere has policies that would not be asked.
+fn within_namespace(args: &ExplainArgs, asked: &Asked) -> Result<()> {
+    let Some(listed) = &args.input.namespace else { return Ok(()) };
+    for (flag, party) in [("--from", &asked.from), ("--to", &asked.to)] {
+        let elsewhere = party.namespace().is_some_and(|it| it != listed);
+        if elsewhere {
+            bail!("`{flag}` is outside of namespace `{listed}`, and with `-n` no policies of other namespaces are read");
+        }
+    }
+    Ok(())
 }
 
 fn port(text: &str) -> Result<PortAsked> {

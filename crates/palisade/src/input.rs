@@ -1,7 +1,8 @@
 //! From input arguments to a snapshot.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use palisade_k8s::{Index, Snapshot};
+use palisade_model::{Diagnostic, Severity};
 use palisade_report::{text, v1};
 use palisade_runtime::{Gathered, Why, folder, live};
 
@@ -23,7 +24,10 @@ pub(crate) fn read(args: &InputArgs) -> Result<Input> {
             context: args.context.clone(),
             namespace: args.namespace.clone(),
         })
-        .context("no `-f`, so a live cluster was asked")?,
+        .map_err(|error| match args.kubeconfig.is_some() || args.context.is_some() {
+            true => anyhow::Error::from(error),
+            false => anyhow::Error::from(error).context("no `-f`, so a live cluster was asked"),
+        })?,
     };
     Ok(from(gathered))
 }
@@ -35,24 +39,33 @@ pub(crate) fn from(gathered: Gathered) -> Input {
         index.read(text);
     }
     // A resource that is not installed has no objects to miss; one that is forbidden may have any.
-    let missed = gathered.unavailable.iter().filter(|it| matters(&it.resource, it.why));
-    let unavailable = missed.map(|it| format!("{it}, so the verdict is without them")).collect();
+    let forbidden: Vec<&str> = gathered.unavailable.iter().filter(|it| it.why == Why::Forbidden).map(|it| it.resource.as_str()).collect();
+    let (policies, others): (Vec<&str>, Vec<&str>) = forbidden.into_iter().partition(|it| it.contains("networkpolicies"));
+    index.note(forbidden_policies(&policies));
+    let unavailable = match others.is_empty() {
+        true => Vec::new(),
+        false => vec![format!("this user may not list {}, so the answer is without what they would say", others.join(", "))],
+    };
     Input { snapshot: index.snapshot(), unavailable }
 }
 
-fn matters(resource: &str, why: Why) -> bool {
-    let policies = resource.contains("networkpolicies");
-    match why {
-        Why::Forbidden => true,
-        // Of the kinds that are read, only cluster policies may be missing from a healthy cluster, and then there are none.
-        Why::NotInstalled => !policies,
-    }
+/// A policy that nobody may see may say anything, so no verdict can be trusted without it.
+fn forbidden_policies(resources: &[&str]) -> Option<Diagnostic> {
+    (!resources.is_empty()).then(|| Diagnostic {
+        severity: Severity::Error,
+        code: "forbidden-policies",
+        location: None,
+        object: Box::default(),
+        path: Box::default(),
+        message: format!("this user may not list {}, and policies that were not read may decide otherwise", resources.join(", ")).into(),
+        help: Some("ask with an account that may list them, or for one namespace with `-n`".into()),
+    })
 }
 
 impl Input {
     /// Whether something was refused, so that nothing may be built on the rest.
     pub(crate) fn refused(&self) -> bool {
-        self.snapshot.diagnostics.iter().any(|it| it.severity == palisade_model::Severity::Error)
+        self.snapshot.diagnostics.iter().any(|it| it.severity == Severity::Error)
     }
 
     /// What was noticed, for standard error.

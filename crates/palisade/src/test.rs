@@ -1,6 +1,6 @@
 //! `palisade test`.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use palisade_analysis::expect;
 use palisade_model::Diagnostic;
 use palisade_report::{junit, tested, text, v1};
@@ -10,6 +10,9 @@ use crate::input::{self, Input};
 use crate::outcome::{Exit, Outcome};
 
 pub(crate) fn run(args: &TestArgs) -> Result<Outcome> {
+    if args.input.namespace.is_some() {
+        bail!("`-n`: expectations are about the whole cluster, and policies of other namespaces would not be read");
+    }
     let (expectations, unread) = read(args)?;
     let Input { snapshot, unavailable } = input::read(&args.input)?;
     let outcomes = expect::run_all(&snapshot.model, &expectations);

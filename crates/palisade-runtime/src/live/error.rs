@@ -68,7 +68,7 @@ pub enum LiveError {
         used: Used,
     },
     /// No connection.
-    #[error("{used}: cannot talk to the API server at {}: {why}; check that it runs and that --context names the right cluster", used.0.server)]
+    #[error("{used}: cannot talk to the API server at {}: {why}; {}", used.0.server, advice(why))]
     Unreachable {
         /// Where the address came from.
         used: Used,
@@ -248,5 +248,13 @@ fn tls(error: &RustlsTlsError) -> &'static str {
             "no certificate authority can be used: set `certificate-authority` of the cluster"
         }
         RustlsTlsError::InvalidServerName(_) => "`tls-server-name` is not a host name",
+    }
+}
+
+/// What to look at first.
+fn advice(why: &str) -> &'static str {
+    match why.to_ascii_lowercase().contains("certificate") {
+        true => "check certificate-authority (or certificate-authority-data) of that cluster in the kubeconfig",
+        false => "check that it runs and that --context names the right cluster",
     }
 }

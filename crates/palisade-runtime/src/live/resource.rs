@@ -19,8 +19,9 @@ enum Scope {
     Namespaced,
 }
 
-/// In the order in which they are listed: what policies select, then what creates it, then the policies.
-pub(super) const RESOURCES: [Resource; 13] = [
+/// In the order in which they are listed: what policies select, then what creates it, then the policies. Policies that are not read are
+/// listed too: a verdict that leaves them out must not look like one that does not.
+pub(super) const RESOURCES: [Resource; 21] = [
     cluster("", "v1", "namespaces", "Namespace"),
     cluster("", "v1", "nodes", "Node"),
     namespaced("", "v1", "pods", "Pod"),
@@ -34,6 +35,14 @@ pub(super) const RESOURCES: [Resource; 13] = [
     namespaced("batch", "v1", "cronjobs", "CronJob"),
     namespaced("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy"),
     cluster("policy.networking.k8s.io", "v1alpha2", "clusternetworkpolicies", "ClusterNetworkPolicy"),
+    cluster("policy.networking.k8s.io", "v1alpha1", "adminnetworkpolicies", "AdminNetworkPolicy"),
+    cluster("policy.networking.k8s.io", "v1alpha1", "baselineadminnetworkpolicies", "BaselineAdminNetworkPolicy"),
+    namespaced("cilium.io", "v2", "ciliumnetworkpolicies", "CiliumNetworkPolicy"),
+    cluster("cilium.io", "v2", "ciliumclusterwidenetworkpolicies", "CiliumClusterwideNetworkPolicy"),
+    namespaced("crd.projectcalico.org", "v1", "networkpolicies", "NetworkPolicy"),
+    cluster("crd.projectcalico.org", "v1", "globalnetworkpolicies", "GlobalNetworkPolicy"),
+    namespaced("crd.antrea.io", "v1beta1", "networkpolicies", "NetworkPolicy"),
+    cluster("crd.antrea.io", "v1beta1", "clusternetworkpolicies", "ClusterNetworkPolicy"),
 ];
 
 const fn cluster(group: &'static str, version: &'static str, plural: &'static str, kind: &'static str) -> Resource {
@@ -64,6 +73,12 @@ impl Resource {
             "" => self.plural.to_owned(),
             group => format!("{}.{group}", self.plural),
         }
+    }
+
+    /// What its text is called: the plural, with the group where another engine uses the same word.
+    pub(super) fn text_name(&self) -> String {
+        let official = self.group.is_empty() || !self.group.contains('.') || self.group.ends_with("k8s.io");
+        if official { self.plural.to_owned() } else { self.full_name() }
     }
 
     pub(super) fn is_namespaces(&self) -> bool {

@@ -44,8 +44,15 @@ fn rule(random: &mut Random, peers: &str) -> Value {
         rule.insert("name".to_owned(), random.of(["first", "second"]).into());
     }
     let whom: Vec<Value> = (0..random.of([1, 1, 2])).map(|_| peer(random, peers)).collect();
+    // Both CRDs refuse named ports beside these.
+    let nameless = whom.iter().any(|it| it.get("nodes").or(it.get("domainNames")).is_some());
     rule.insert(peers.to_owned(), whom.into());
-    let protocols = random.percent(55).then(|| (0..random.of([1, 1, 2])).map(|_| protocol(random)).collect());
+    let mut entry = || match protocol(random) {
+        named if nameless && named.get("destinationNamedPort").is_some() => json!({"tcp": {"destinationPort": {"number": 80}}}),
+        other => other,
+    };
+    let entries: Vec<Value> = vec![entry(), entry()];
+    let protocols = random.percent(55).then(|| entries.into_iter().take(random.of([1, 1, 2])).collect());
     put(random, &mut rule, "protocols", protocols);
     if random.percent(2) {
         rule.insert("schedule".to_owned(), "nightly".into());

@@ -153,9 +153,11 @@ fn decimal(text: &str) -> Option<u8> {
     }
 }
 
-/// A port number from 1 to 65535.
+/// A port number from 1 to 65535; 80.0 is 80 on its way to the API server.
 pub(super) fn port_number(value: &Value) -> Option<u16> {
-    u16::try_from(value.as_u64()?).ok().filter(|port| *port != 0)
+    let whole = || value.as_f64().filter(|it| it.fract() == 0.0).and_then(|it| format!("{it:.0}").parse::<u64>().ok());
+    let number = value.as_u64().or_else(whole)?;
+    u16::try_from(number).ok().filter(|port| *port != 0)
 }
 
 /// The protocol of a port, TCP unless it says otherwise.

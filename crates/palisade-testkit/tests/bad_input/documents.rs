@@ -186,3 +186,16 @@ fn every_document_of_a_long_file_counts() {
     let read = palisade_testkit::check::snapshot("f.yaml", &text);
     assert_eq!(read.model.endpoints.len(), 10_000);
 }
+
+#[test]
+fn a_merge_that_fights_with_the_maps_own_key_is_refused() {
+    let policy = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: p, namespace: x}\nspec:\n";
+    let fight = "  podSelector: &x {matchLabels: {a: b}}\n  ingress: [{from: [{podSelector: {matchLabels: {c: d}, <<: *x}}]}]\n";
+    let message = "`matchLabels` is set here and by `<<` after it; tools do not agree on which counts";
+    let said = format!(
+        "f.yaml:6:57: error[unreadable-document]: the document cannot be read: {message}; objects in other documents of this file still count"
+    );
+    check(&format!("{policy}{fight}"), &[], &[&said]);
+    let agreed = "  podSelector: &x {matchLabels: {a: b}}\n  ingress: [{from: [{podSelector: {<<: *x, matchLabels: {c: d}}}]}]\n";
+    check(&format!("{policy}{agreed}"), &["np/x/p"], &[]);
+}

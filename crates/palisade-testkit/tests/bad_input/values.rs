@@ -40,7 +40,7 @@ fn values_of_the_wrong_type_are_refused() {
     );
     policy(
         "{podSelector: {}, ingress: [{ports: [{port: [80]}]}]}",
-        &["4:51: error[wrong-type]: NetworkPolicy x/p: `spec.ingress[0].ports[0].port`: this is a list, but the API wants a number"],
+        &["4:51: error[wrong-type]: NetworkPolicy x/p: `spec.ingress[0].ports[0].port`: this is a list, but the API wants an integer"],
     );
     policy(
         "{podSelector: {}, ingress: [null]}",
@@ -146,15 +146,15 @@ fn impossible_ports_are_refused() {
     port("{port: -1}", "4:51: error[invalid-value]: NetworkPolicy x/p: `spec.ingress[0].ports[0].port`: `-1` is not between 1 and 65535");
     port(
         "{port: 80.5}",
-        "4:51: error[wrong-type]: NetworkPolicy x/p: `spec.ingress[0].ports[0].port`: this is a number that is not an integer, but the API wants a number",
+        "4:51: error[wrong-type]: NetworkPolicy x/p: `spec.ingress[0].ports[0].port`: this is a number that is not an integer, but the API wants an integer",
     );
     port(
         "{port: 1e999}",
-        "4:51: error[wrong-type]: NetworkPolicy x/p: `spec.ingress[0].ports[0].port`: this is a number that is not an integer, but the API wants a number",
+        "4:51: error[wrong-type]: NetworkPolicy x/p: `spec.ingress[0].ports[0].port`: this is a number that is not an integer, but the API wants an integer",
     );
     port(
         "{port: 99999999999999999999}",
-        "4:51: error[wrong-type]: NetworkPolicy x/p: `spec.ingress[0].ports[0].port`: this is a number that is not an integer, but the API wants a number",
+        "4:51: error[wrong-type]: NetworkPolicy x/p: `spec.ingress[0].ports[0].port`: this is a number that is not an integer, but the API wants an integer",
     );
     port(
         "{port: '80'}",
@@ -275,7 +275,7 @@ fn kinds_that_are_not_read_matter_only_where_policies_are_meant() {
         "policy.networking.k8s.io/v1alpha1",
         "AdminNetworkPolicy",
         &[
-            "f.yaml:2:7: error[unread-policy]: AdminNetworkPolicy x/p: AdminNetworkPolicy is a policy API that this version does not read, so no verdict can be trusted; convert it to ClusterNetworkPolicy",
+            "f.yaml:2:7: error[unread-policy]: AdminNetworkPolicy p: AdminNetworkPolicy is a policy API that this version does not read, so no verdict can be trusted; convert it to ClusterNetworkPolicy",
         ],
     );
     check("apiVersion: v1\nmetadata: {name: a}\n", &[], &["f.yaml:1:1: error[missing-field]: `kind`: an object needs `kind`"]);
