@@ -45,7 +45,8 @@ pub enum KernelError {
     Overrun,
     #[error("a reply of the kernel cannot be read: {0}")]
     Truncated(String),
-    #[error("the kernel has not answered within {0} seconds")]
+    /// Whether a transaction is in force is not known.
+    #[error("the kernel has not answered in full within {0} seconds")]
     Timeout(u64),
     #[error("the table changed during each of {0} attempts to read it")]
     Unsteady(usize),

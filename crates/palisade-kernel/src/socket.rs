@@ -14,8 +14,10 @@ use crate::error::{KernelError, Object, Refusal};
 use crate::uapi::{INET, flag, message};
 use crate::wire::{Header, Message, Writer, field, messages};
 
-/// The kernel answers before `send` returns, so any wait at all is a fault.
+/// Seconds without any answer. The kernel answers before `send` returns, so any wait at all is a fault.
 const PATIENCE: u64 = 10;
+/// Seconds for the whole of an answer. The time of a dump grows with the square of a map: half a million addresses take over ten.
+const LIMIT: u64 = 60;
 /// A reply quotes the message that it refuses, and one message of elements has almost 64 KiB.
 const REPLY: usize = 256 * 1024;
 const RECEIVE_BUFFER: usize = 8 * 1024 * 1024;
@@ -134,12 +136,12 @@ impl Socket {
     }
 
     fn receive(&mut self, mut take: impl FnMut(&Message<'_>) -> Result<Answer, KernelError>) -> Result<(), KernelError> {
-        let deadline = Instant::now() + Duration::from_secs(PATIENCE);
+        let deadline = Instant::now() + Duration::from_secs(LIMIT);
         while Instant::now() < deadline {
             let length = match recv(self.fd.as_raw_fd(), &mut self.buffer, MsgFlags::MSG_TRUNC) {
                 Ok(length) => length,
                 Err(Errno::EINTR) => continue,
-                Err(Errno::EAGAIN) => break,
+                Err(Errno::EAGAIN) => return Err(KernelError::Timeout(PATIENCE)),
                 Err(Errno::ENOBUFS) => return Err(KernelError::Overrun),
                 Err(errno) => return Err(failed("receive from the kernel")(errno)),
             };
@@ -151,7 +153,7 @@ impl Socket {
                 }
             }
         }
-        Err(KernelError::Timeout(PATIENCE))
+        Err(KernelError::Timeout(LIMIT))
     }
 }
 

@@ -292,13 +292,15 @@ fn assert_read_back(name: &str, nftables: &mut Nftables, ruleset: &Ruleset) {
 }
 
 fn compare_with_nft(name: &str, ruleset: &Ruleset) {
-    let list = || nft(&["list", "table", "inet", "palisade"], "");
+    // As people see it, and the expressions that the kernel has.
+    let list =
+        || Some((nft(&["list", "table", "inet", "palisade"], "")?, nft(&["--debug=netlink", "list", "table", "inet", "palisade"], "")?));
     let ours = in_netns(|| {
         Nftables::open().unwrap().load(ruleset).unwrap();
         list()
     });
     let theirs = in_netns(|| nft(&["-f", "-"], &render(ruleset)).and_then(|_| list()));
-    let (Some(Some(ours)), Some(Some(theirs))) = (ours, theirs) else { return };
+    let (Some(Some((ours, our_code))), Some(Some((theirs, their_code)))) = (ours, theirs) else { return };
     let lines = |text: &str| {
         let mut lines: Vec<String> = text.lines().filter(|it| !it.starts_with("\tcomment ")).map(str::to_owned).collect();
         lines.sort();
@@ -306,6 +308,9 @@ fn compare_with_nft(name: &str, ruleset: &Ruleset) {
     };
     assert!(ours.contains("\tcomment \"Kubernetes network policy, written by palisade\"\n"), "{ours}");
     assert!(lines(&ours) == lines(&theirs), "{name}: ours\n{ours}\nnft's\n{theirs}");
+    let code = |text: &str| text.lines().filter(|it| it.starts_with("  ")).map(str::to_owned).collect::<Vec<String>>();
+    assert!(!code(&our_code).is_empty());
+    assert_eq!(code(&our_code), code(&their_code), "{name}");
 }
 
 /// What nft prints. None, and a word about it, if there is no nft.
