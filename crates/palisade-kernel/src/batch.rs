@@ -13,6 +13,8 @@ pub(crate) struct Batch {
     objects: Vec<Object>,
     /// Where the last message starts, and its flags.
     last: Option<(usize, u16)>,
+    /// The first that did not fit.
+    too_long: Option<Object>,
 }
 
 /// A transaction that can be sent.
@@ -29,7 +31,7 @@ impl Batch {
     pub(crate) fn new(first: u32) -> Batch {
         let mut writer = Writer::default();
         writer.message(limit(message::BATCH_BEGIN, first), |_| {});
-        Batch { writer, first, objects: vec![Object::Batch], last: None }
+        Batch { writer, first, objects: vec![Object::Batch], last: None, too_long: None }
     }
 
     pub(crate) fn push(&mut self, object: Object, kind: u16, flags: u16, body: impl FnOnce(&mut Writer)) {
@@ -37,6 +39,9 @@ impl Batch {
         self.last = Some((self.writer.len(), flags));
         let header = Header { kind, flags, sequence: self.next(), family: INET, resource: 0 };
         self.writer.message(header, body);
+        if self.writer.is_too_long() && self.too_long.is_none() {
+            self.too_long = Some(object.clone());
+        }
         self.objects.push(object);
     }
 
@@ -48,7 +53,8 @@ impl Batch {
         }
         let end = limit(message::BATCH_END, self.next());
         self.writer.message(end, |_| {});
-        let too_long = |_| KernelError::Unwritable { object: Object::Batch, what: "a name or a list is too long".to_owned() };
+        let object = self.too_long.unwrap_or(Object::Batch);
+        let too_long = |_| KernelError::Unwritable { object, what: "it is longer than a message can say".to_owned() };
         Ok(Finished { bytes: self.writer.finish().map_err(too_long)?, first: self.first, objects: self.objects })
     }
 

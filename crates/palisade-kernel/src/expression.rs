@@ -218,7 +218,7 @@ fn expression(item: &Attributes<'_>) -> Result<Expression, Odd> {
             Ok(Expression::Meta(body.u32(2)?))
         }
         "ct" => {
-            // The key is one byte long as an attribute of four; a direction would be an attribute more.
+            // The state has no direction; other keys would have that attribute too.
             expect(&body, &[(1, FIRST), (2, CT_STATE)], &[])?;
             Ok(Expression::State)
         }

@@ -55,7 +55,8 @@ impl Nftables {
     /// All of a loaded ruleset comes back but `origins`, which stays empty: the kernel keeps their numbers in the prefixes of logs and a
     /// part of their text in comments, but no direction, and whoever lowered the ruleset has them whole. Counters are not read.
     ///
-    /// Anything that no ruleset has is `Foreign`: a chain of another priority, a dormant table, an element with a timeout.
+    /// Anything that no ruleset has is `Foreign`: a chain of another priority, a dormant table, an element with a timeout. Flow
+    /// tables and named counters, quotas and the like are not looked for: no rule of a ruleset can refer to one.
     pub fn dump(&mut self) -> Result<Option<Ruleset>, KernelError> {
         dump::dump(&mut self.socket)
     }

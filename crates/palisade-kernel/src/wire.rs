@@ -32,6 +32,10 @@ impl Writer {
         self.bytes.len()
     }
 
+    pub(crate) fn is_too_long(&self) -> bool {
+        self.too_long
+    }
+
     /// The bytes so far.
     pub(crate) fn finish(self) -> Result<Vec<u8>, TooLong> {
         if self.too_long { Err(TooLong) } else { Ok(self.bytes) }
@@ -53,7 +57,7 @@ impl Writer {
         }
     }
 
-    /// Adds flags to the message that starts at an offset.
+    /// Sets the flags of the message that starts at an offset.
     pub(crate) fn set_flags(&mut self, start: usize, flags: u16) {
         self.patch(start + 6, &flags.to_ne_bytes());
     }

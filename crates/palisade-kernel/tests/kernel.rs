@@ -166,6 +166,10 @@ fn what_nft_could_not_print_is_not_sent() {
         ruleset.data.insert("m".to_owned(), DataMap { family: Address::V4, elements });
         let error = nftables.load(&ruleset).unwrap_err().to_string();
         assert_eq!(error, "elements of map `m` cannot be written: ::1 is of the other family");
+        let name = "x".repeat(70_000);
+        let chains = BTreeMap::from([("a".to_owned(), Chain::default()), (name.clone(), Chain::default())]);
+        let error = nftables.load(&Ruleset { chains, ..Ruleset::default() }).unwrap_err();
+        assert!(matches!(&error, KernelError::Unwritable { object, .. } if *object == Object::Chain(name)), "{error}");
         assert_eq!(nftables.exists(), Ok(false));
     });
 }
