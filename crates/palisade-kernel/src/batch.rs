@@ -1,0 +1,69 @@
+//! One transaction: messages between a begin and an end, with the object that each is about.
+
+use crate::error::{KernelError, Object};
+use crate::uapi::{INET, SUBSYSTEM, flag, message};
+use crate::wire::{Header, Writer};
+
+/// A transaction in the making.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    writer: Writer,
+    first: u32,
+    /// By sequence number, from `first` on.
+    objects: Vec<Object>,
+    /// Where the last message starts, and its flags.
+    last: Option<(usize, u16)>,
+    /// The first that did not fit.
+    too_long: Option<Object>,
+}
+
+/// A transaction that can be sent.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) first: u32,
+    /// By sequence number, from `first` on. The first stands for the transaction, the last is the one that is acknowledged.
+    pub(crate) objects: Vec<Object>,
+}
+
+impl Batch {
+    /// A transaction whose messages are numbered from `first` on.
+    pub(crate) fn new(first: u32) -> Batch {
+        let mut writer = Writer::default();
+        writer.message(limit(message::BATCH_BEGIN, first), |_| {});
+        Batch { writer, first, objects: vec![Object::Batch], last: None, too_long: None }
+    }
+
+    pub(crate) fn push(&mut self, object: Object, kind: u16, flags: u16, body: impl FnOnce(&mut Writer)) {
+        let flags = flag::REQUEST | flags;
+        self.last = Some((self.writer.len(), flags));
+        let header = Header { kind, flags, sequence: self.next(), family: INET, resource: 0 };
+        self.writer.message(header, body);
+        if self.writer.is_too_long() && self.too_long.is_none() {
+            self.too_long = Some(object.clone());
+        }
+        self.objects.push(object);
+    }
+
+    /// Asks for an acknowledgement of the last message: the kernel answers errors of all of them anyway, and thousands of
+    /// acknowledgements would not fit its queue.
+    pub(crate) fn finish(mut self) -> Result<Finished, KernelError> {
+        if let Some((start, flags)) = self.last {
+            self.writer.set_flags(start, flags | flag::ACK);
+        }
+        let end = limit(message::BATCH_END, self.next());
+        self.writer.message(end, |_| {});
+        let object = self.too_long.unwrap_or(Object::Batch);
+        let too_long = |_| KernelError::Unwritable { object, what: "it is longer than a message can say".to_owned() };
+        Ok(Finished { bytes: self.writer.finish().map_err(too_long)?, first: self.first, objects: self.objects })
+    }
+
+    fn next(&self) -> u32 {
+        // The objects of one transaction are far fewer than sequence numbers.
+        self.first.wrapping_add(u32::try_from(self.objects.len()).unwrap_or(u32::MAX))
+    }
+}
+
+fn limit(kind: u16, sequence: u32) -> Header {
+    Header { kind, flags: flag::REQUEST, sequence, family: 0, resource: SUBSYSTEM }
+}

@@ -1,0 +1,94 @@
+//! What can go wrong between Palisade and the kernel, and with which object.
+
+use std::fmt;
+
+use nix::errno::Errno;
+
+/// Something in the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Object {
+    /// The transaction as a whole.
+    Batch,
+    /// The number that changes with each transaction.
+    Generation,
+    Table,
+    Chain(String),
+    Map(String),
+    /// Elements of a map. The kernel does not say which.
+    Elements(String),
+    /// A rule by its chain and its place there, from 0.
+    Rule {
+        chain: String,
+        index: usize,
+    },
+}
+
+/// One object that the kernel refused, and its reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub object: Object,
+    pub errno: Errno,
+}
+
+/// Why something could not be done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KernelError {
+    #[error("no permission: this needs the capability CAP_NET_ADMIN in the network namespace")]
+    NoPermission,
+    #[error("the kernel has no nf_tables ({0})")]
+    NoSupport(Errno),
+    /// Nothing of the transaction is in force.
+    #[error("the kernel refused {}", listed(.0))]
+    Refused(Vec<Refusal>),
+    /// Whether the transaction is in force is not known.
+    #[error("the kernel dropped replies that nobody read in time (ENOBUFS)")]
+    Overrun,
+    #[error("a reply of the kernel cannot be read: {0}")]
+    Truncated(String),
+    /// Whether a transaction is in force is not known.
+    #[error("the kernel has not answered in full within {0} seconds")]
+    Timeout(u64),
+    #[error("the table changed during each of {0} attempts to read it")]
+    Unsteady(usize),
+    /// The ruleset itself cannot be written.
+    #[error("{object} cannot be written: {what}")]
+    Unwritable { object: Object, what: String },
+    /// The table holds something that Palisade never writes.
+    #[error("{object} is not of Palisade's making: {what}")]
+    Foreign { object: Object, what: String },
+    #[error("{doing}: {errno}")]
+    Socket { doing: &'static str, errno: Errno },
+    #[error("no new network namespace: {0}")]
+    Namespace(String),
+}
+
+impl fmt::Display for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Object::Batch => write!(f, "the transaction"),
+            Object::Generation => write!(f, "the generation"),
+            Object::Table => write!(f, "table `inet palisade`"),
+            Object::Chain(name) => write!(f, "chain `{name}`"),
+            Object::Map(name) => write!(f, "map `{name}`"),
+            Object::Elements(map) => write!(f, "elements of map `{map}`"),
+            Object::Rule { chain, index } => write!(f, "rule {index} of chain `{chain}`"),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.object, self.errno.desc())
+    }
+}
+
+/// How many refusals a message spells out: one mistake often brings others with it.
+const SPELT: usize = 3;
+
+fn listed(refusals: &[Refusal]) -> String {
+    let mut text = refusals.iter().take(SPELT).map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    if let Some(more) = refusals.len().checked_sub(SPELT).filter(|it| *it > 0) {
+        text.push_str(&format!("; and {more} more"));
+    }
+    text
+}

@@ -1,0 +1,355 @@
+//! Maps: how the kernel and nft are told what they hold, and their elements, both ways.
+//!
+//! An interval map holds the start of each range with its number and, after the end, an element that says so. A range up to the last
+//! address has none, and a map whose first range does not start at the first address begins with one. That is nft's way, and nft reads no other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use palisade_nft::{Address, DataMap, IntervalMap, Verdict, VerdictMap};
+
+use crate::expression::{read_verdict, write_verdict};
+use crate::uapi::{data, element, kind, meta, set};
+use crate::wire::{Attributes, Odd, Writer};
+
+/// What a map is from and to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Data(Address),
+    Interval(Address),
+    Numbers,
+    Pairs(Address),
+    /// The set of a rule that names several protocols.
+    Protocols,
+}
+
+/// One element.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Element {
+    pub(crate) key: Vec<u8>,
+    pub(crate) role: Role,
+}
+
+/// What an element says about its key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Role {
+    Number(u32),
+    /// The start of a range that has no end.
+    OpenNumber(u32),
+    /// The range before it is over.
+    End,
+    Goto(String),
+    /// A member of a set.
+    Member,
+}
+
+/// Key byte order, data byte order, what the key is made of and whether the data are intervals, in what nft keeps with a set.
+const UDATA_KEY_ORDER: u8 = 0;
+const UDATA_DATA_ORDER: u8 = 1;
+const UDATA_KEY_EXPRESSION: u8 = 3;
+const UDATA_DATA_INTERVAL: u8 = 6;
+const NO_ORDER: u32 = 0;
+const HOST_ORDER: u32 = 1;
+const NETWORK_ORDER: u32 = 2;
+/// nft's numbers for a concatenation and for `meta`.
+const EXPRESSION_CONCAT: u32 = 13;
+const EXPRESSION_META: u32 = 9;
+/// What nft keeps with the start of a range that has no end.
+const OPEN: (u8, u32) = (1, 1);
+
+impl Shape {
+    const ALL: [Shape; 8] = [
+        Shape::Data(Address::V4),
+        Shape::Data(Address::V6),
+        Shape::Interval(Address::V4),
+        Shape::Interval(Address::V6),
+        Shape::Numbers,
+        Shape::Pairs(Address::V4),
+        Shape::Pairs(Address::V6),
+        Shape::Protocols,
+    ];
+
+    fn flags(self) -> u32 {
+        match self {
+            Shape::Data(_) | Shape::Numbers | Shape::Pairs(_) => set::MAP,
+            Shape::Interval(_) => set::MAP | set::INTERVAL,
+            Shape::Protocols => set::ANONYMOUS | set::CONSTANT,
+        }
+    }
+
+    /// Type and length.
+    fn key(self) -> (u32, u32) {
+        match self {
+            Shape::Data(Address::V4) | Shape::Interval(Address::V4) => (kind::IPV4, 4),
+            Shape::Data(Address::V6) | Shape::Interval(Address::V6) => (kind::IPV6, 16),
+            Shape::Numbers => (kind::CLASS, 4),
+            Shape::Pairs(Address::V4) => (kind::pair(kind::IPV4), 8),
+            Shape::Pairs(Address::V6) => (kind::pair(kind::IPV6), 32),
+            Shape::Protocols => (kind::PROTOCOL, 1),
+        }
+    }
+
+    /// Type and length.
+    fn data(self) -> Option<(u32, u32)> {
+        match self {
+            Shape::Data(_) | Shape::Interval(_) => Some((kind::CLASS, 4)),
+            Shape::Numbers | Shape::Pairs(_) => Some((kind::VERDICT, 0)),
+            Shape::Protocols => None,
+        }
+    }
+
+    fn userdata(self) -> Vec<u8> {
+        let number = |kind: u8, it: u32| udata(kind, &it.to_ne_bytes());
+        let map = |key, data, made_of: Vec<u8>| {
+            [number(UDATA_KEY_ORDER, key), number(UDATA_DATA_ORDER, data), made_of, number(UDATA_DATA_INTERVAL, 0)].concat()
+        };
+        match self {
+            Shape::Data(_) | Shape::Interval(_) => map(NETWORK_ORDER, HOST_ORDER, Vec::new()),
+            Shape::Numbers => map(HOST_ORDER, NO_ORDER, Vec::new()),
+            Shape::Pairs(_) => {
+                let concat = [number(0, EXPRESSION_CONCAT), udata(1, &[])].concat();
+                map(NO_ORDER, NO_ORDER, udata(UDATA_KEY_EXPRESSION, &concat))
+            }
+            Shape::Protocols => {
+                let key = [number(0, EXPRESSION_META), udata(1, &number(0, meta::PROTOCOL))].concat();
+                [number(UDATA_KEY_ORDER, HOST_ORDER), udata(UDATA_KEY_EXPRESSION, &key)].concat()
+            }
+        }
+    }
+
+    /// Writes what comes after the name of a set.
+    pub(crate) fn write(self, writer: &mut Writer, id: u32, size: Option<u32>) {
+        writer.u32(set::FLAGS, self.flags());
+        let (key, length) = self.key();
+        writer.u32(set::KEY_TYPE, key);
+        writer.u32(set::KEY_LENGTH, length);
+        if let Some((data, length)) = self.data() {
+            writer.u32(set::DATA_TYPE, data);
+            writer.u32(set::DATA_LENGTH, length);
+        }
+        writer.u32(set::ID, id);
+        if let Some(size) = size {
+            writer.nest(set::DESCRIPTION, |writer| writer.u32(set::DESCRIPTION_SIZE, size));
+        }
+        writer.bytes(set::USERDATA, &self.userdata());
+    }
+
+    /// Which of ours a set is.
+    pub(crate) fn read(from: &Attributes<'_>) -> Result<Shape, Odd> {
+        let flags = from.u32(set::FLAGS)?;
+        let key = (from.u32(set::KEY_TYPE)?, from.u32(set::KEY_LENGTH)?);
+        let data = from.find(set::DATA_TYPE).is_some().then(|| from.u32(set::DATA_TYPE)).transpose()?;
+        let ours = |it: &Shape| it.flags() == flags && it.key() == key && it.data().map(|(kind, _)| kind) == data;
+        Shape::ALL.into_iter().find(ours).ok_or_else(|| Odd(format!("flags {flags:#x}, key {key:?}, data {data:?}")))
+    }
+}
+
+/// A piece of what nft keeps with an object: kind, length, bytes.
+fn udata(kind: u8, bytes: &[u8]) -> Vec<u8> {
+    // What is written by this is never longer than a few words.
+    let length = u8::try_from(bytes.len()).unwrap_or(u8::MAX);
+    [&[kind, length], bytes].concat()
+}
+
+/// The elements of a data map.
+pub(crate) fn of_data(map: &DataMap) -> Result<Vec<Element>, Odd> {
+    map.elements.iter().map(|(it, number)| Ok(Element { key: key(*it, map.family)?, role: Role::Number(*number) })).collect()
+}
+
+/// The elements of an interval map.
+pub(crate) fn of_intervals(map: &IntervalMap) -> Result<Vec<Element>, Odd> {
+    let mut elements = Vec::with_capacity(map.elements.len() * 2 + 1);
+    let start = first(map.family);
+    if map.elements.keys().next().is_some_and(|it| *it != start) {
+        elements.push(Element { key: key(start, map.family)?, role: Role::End });
+    }
+    for (first, (last, number)) in &map.elements {
+        if last < first {
+            return Err(Odd(format!("the range {first}-{last} ends before it starts")));
+        }
+        let start = key(*first, map.family)?;
+        key(*last, map.family)?;
+        match next(*last) {
+            Some(after) => {
+                elements.push(Element { key: start, role: Role::Number(*number) });
+                elements.push(Element { key: key(after, map.family)?, role: Role::End });
+            }
+            None => elements.push(Element { key: start, role: Role::OpenNumber(*number) }),
+        }
+    }
+    Ok(elements)
+}
+
+/// The elements of a verdict map.
+pub(crate) fn of_verdicts(map: &VerdictMap) -> Result<Vec<Element>, Odd> {
+    let goto = |key, chain: &String| Element { key, role: Role::Goto(chain.clone()) };
+    match map {
+        VerdictMap::Numbers(elements) => Ok(elements.iter().map(|(it, chain)| goto(it.to_ne_bytes().to_vec(), chain)).collect()),
+        VerdictMap::Pairs { family, elements } => {
+            let pair = |((source, destination), chain): (&(IpAddr, IpAddr), &String)| {
+                Ok(goto([key(*source, *family)?, key(*destination, *family)?].concat(), chain))
+            };
+            elements.iter().map(pair).collect()
+        }
+    }
+}
+
+/// The elements of a set of protocols, each once.
+pub(crate) fn of_protocols(protocols: &[u8]) -> Vec<Element> {
+    let each: BTreeSet<u8> = protocols.iter().copied().collect();
+    each.into_iter().map(|it| Element { key: vec![it], role: Role::Member }).collect()
+}
+
+pub(crate) fn to_data(family: Address, elements: &[Element]) -> Result<DataMap, Odd> {
+    let each = elements.iter().map(|it| match it.role {
+        Role::Number(number) => Ok((address(&it.key, family)?, number)),
+        Role::OpenNumber(_) | Role::End | Role::Goto(_) | Role::Member => Err(Odd::new("an element without a number")),
+    });
+    Ok(DataMap { family, elements: each.collect::<Result<_, Odd>>()? })
+}
+
+pub(crate) fn to_intervals(family: Address, elements: &[Element]) -> Result<IntervalMap, Odd> {
+    let at = |it: &Element| address(&it.key, family);
+    // Where one range ends and another starts, the end comes first.
+    let mut sorted = elements.iter().map(|it| Ok((at(it)?, it.role != Role::End, it))).collect::<Result<Vec<_>, Odd>>()?;
+    sorted.sort_by_key(|(address, starts, _)| (*address, *starts));
+    let mut ranges = BTreeMap::new();
+    let mut open: Option<(IpAddr, u32)> = None;
+    for (address, _, it) in sorted {
+        match (&it.role, open) {
+            (Role::Number(number) | Role::OpenNumber(number), None) => open = Some((address, *number)),
+            (Role::End, None) if address == first(family) => {}
+            (Role::End, Some((start, number))) => {
+                let last = previous(address).filter(|last| *last >= start).ok_or_else(|| Odd(format!("an empty range at {address}")))?;
+                ranges.insert(start, (last, number));
+                open = None;
+            }
+            (Role::Number(_) | Role::OpenNumber(_) | Role::End | Role::Goto(_) | Role::Member, _) => {
+                return Err(Odd(format!("ranges that make no sense at {address}")));
+            }
+        }
+    }
+    ranges.extend(open.map(|(start, number)| (start, (last(family), number))));
+    Ok(IntervalMap { family, elements: ranges })
+}
+
+pub(crate) fn to_numbers(elements: &[Element]) -> Result<VerdictMap, Odd> {
+    let each = elements.iter().map(|it| {
+        let number = it.key.as_slice().try_into().map_err(|_| Odd::new("a key that is no number"))?;
+        Ok((u32::from_ne_bytes(number), goto(it)?))
+    });
+    Ok(VerdictMap::Numbers(each.collect::<Result<_, Odd>>()?))
+}
+
+pub(crate) fn to_pairs(family: Address, elements: &[Element]) -> Result<VerdictMap, Odd> {
+    let each = elements.iter().map(|it| {
+        let (source, destination) = it.key.split_at_checked(it.key.len() / 2).unwrap_or_default();
+        Ok(((address(source, family)?, address(destination, family)?), goto(it)?))
+    });
+    Ok(VerdictMap::Pairs { family, elements: each.collect::<Result<_, Odd>>()? })
+}
+
+pub(crate) fn to_protocols(elements: &[Element]) -> Result<Vec<u8>, Odd> {
+    let each = elements.iter().map(|it| match (it.key.as_slice(), &it.role) {
+        ([only], Role::Member) => Ok(*only),
+        _ => Err(Odd::new("a protocol that is no byte")),
+    });
+    Ok(each.collect::<Result<BTreeSet<u8>, Odd>>()?.into_iter().collect())
+}
+
+/// Writes one item of a list of elements.
+pub(crate) fn write_element(writer: &mut Writer, it: &Element) {
+    writer.nest(element::ITEM, |writer| {
+        if it.role == Role::End {
+            writer.u32(element::FLAGS, element::INTERVAL_END);
+        }
+        writer.nest(element::KEY, |writer| writer.bytes(data::VALUE, &it.key));
+        match &it.role {
+            Role::Number(number) | Role::OpenNumber(number) => {
+                writer.nest(element::DATA, |writer| writer.bytes(data::VALUE, &number.to_ne_bytes()));
+            }
+            Role::Goto(chain) => writer.nest(element::DATA, |writer| write_verdict(writer, &Verdict::Goto(chain.clone()))),
+            Role::End | Role::Member => {}
+        }
+        if matches!(it.role, Role::OpenNumber(_)) {
+            writer.bytes(element::USERDATA, &udata(OPEN.0, &OPEN.1.to_ne_bytes()));
+        }
+    });
+}
+
+/// Reads one item of a list of elements.
+pub(crate) fn read_element(item: &[u8]) -> Result<Element, Odd> {
+    let from = Attributes::read(item)?;
+    from.only(&[element::KEY, element::DATA, element::FLAGS, element::USERDATA])?;
+    let key = from.nest(element::KEY)?.bytes(data::VALUE)?.to_vec();
+    let flags = if from.find(element::FLAGS).is_some() { from.u32(element::FLAGS)? } else { 0 };
+    let role = match (flags, from.find(element::DATA)) {
+        (element::INTERVAL_END, None) => Role::End,
+        (0, None) => Role::Member,
+        (0, Some(bytes)) => held(&Attributes::read(bytes)?)?,
+        _ => return Err(Odd(format!("an element with flags {flags:#x}"))),
+    };
+    Ok(Element { key, role })
+}
+
+fn held(from: &Attributes<'_>) -> Result<Role, Odd> {
+    if from.find(data::VALUE).is_some() {
+        let number = from.bytes(data::VALUE)?.try_into().map_err(|_| Odd::new("data that are no number"))?;
+        return Ok(Role::Number(u32::from_ne_bytes(number)));
+    }
+    match read_verdict(from)? {
+        Verdict::Goto(chain) => Ok(Role::Goto(chain)),
+        other @ (Verdict::Accept | Verdict::Drop | Verdict::Return | Verdict::Jump(_)) => Err(Odd(format!("an element with {other:?}"))),
+    }
+}
+
+fn goto(it: &Element) -> Result<String, Odd> {
+    match &it.role {
+        Role::Goto(chain) => Ok(chain.clone()),
+        Role::Number(_) | Role::OpenNumber(_) | Role::End | Role::Member => Err(Odd::new("an element without a chain")),
+    }
+}
+
+fn key(address: IpAddr, family: Address) -> Result<Vec<u8>, Odd> {
+    match (address, family) {
+        (IpAddr::V4(it), Address::V4) => Ok(it.octets().to_vec()),
+        (IpAddr::V6(it), Address::V6) => Ok(it.octets().to_vec()),
+        (IpAddr::V4(_) | IpAddr::V6(_), _) => Err(Odd(format!("{address} is of the other family"))),
+    }
+}
+
+fn address(key: &[u8], family: Address) -> Result<IpAddr, Odd> {
+    let odd = |_| Odd::new("a key that is no address");
+    match family {
+        Address::V4 => <[u8; 4]>::try_from(key).map(IpAddr::from).map_err(odd),
+        Address::V6 => <[u8; 16]>::try_from(key).map(IpAddr::from).map_err(odd),
+    }
+}
+
+fn first(family: Address) -> IpAddr {
+    match family {
+        Address::V4 => Ipv4Addr::UNSPECIFIED.into(),
+        Address::V6 => Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
+fn last(family: Address) -> IpAddr {
+    match family {
+        Address::V4 => Ipv4Addr::BROADCAST.into(),
+        Address::V6 => Ipv6Addr::from_bits(u128::MAX).into(),
+    }
+}
+
+fn next(address: IpAddr) -> Option<IpAddr> {
+    match address {
+        IpAddr::V4(it) => it.to_bits().checked_add(1).map(|it| Ipv4Addr::from_bits(it).into()),
+        IpAddr::V6(it) => it.to_bits().checked_add(1).map(|it| Ipv6Addr::from_bits(it).into()),
+    }
+}
+
+fn previous(address: IpAddr) -> Option<IpAddr> {
+    match address {
+        IpAddr::V4(it) => it.to_bits().checked_sub(1).map(|it| Ipv4Addr::from_bits(it).into()),
+        IpAddr::V6(it) => it.to_bits().checked_sub(1).map(|it| Ipv6Addr::from_bits(it).into()),
+    }
+}

@@ -1,0 +1,305 @@
+//! A rule as the expressions that nft itself would make of its text, and back.
+//!
+//! Both ways stand side by side here so that one cannot change without the other: what `lower` writes, `raise` reads.
+
+use palisade_nft::{Address, CtState, End, Key, Match, Rule, Statement, Value};
+
+use crate::expression::{Compare, Expression, Lookup, LookupResult, NETWORK, TRANSPORT};
+use crate::uapi::meta;
+use crate::wire::Odd;
+
+/// The NFLOG group that denied packets are sent to; `palisade_nft::render` writes the same.
+const LOG_GROUP: u16 = 4791;
+const LOG_PREFIX: &str = "palisade:";
+/// `RTN_LOCAL`.
+const LOCAL: u32 = 2;
+/// The second half of a pair of addresses: after four bytes, or after a whole register of sixteen.
+const SECOND_OF_V4: u32 = 9;
+const SECOND_OF_V6: u32 = 2;
+const ICMPV6: u8 = 58;
+const TCP: u8 = 6;
+/// FIN, SYN, RST and ACK, and of them SYN alone.
+const TCP_FLAGS: u8 = 0x17;
+const SYN: u8 = 2;
+
+/// The expressions of a rule. Protocols of which there are several need a set without a name; `set` gives its number.
+pub(crate) fn lower(rule: &Rule, mut set: impl FnMut(&[u8]) -> u32) -> Vec<Expression> {
+    let mut out = Vec::new();
+    for condition in &rule.matches {
+        lower_match(condition, &mut set, &mut out);
+    }
+    for statement in &rule.statements {
+        lower_statement(statement, &mut out);
+    }
+    out
+}
+
+/// The matches and statements of a rule. `set` gives the protocols of a set without a name.
+pub(crate) fn raise(mut rest: &[Expression], set: impl Fn(&str) -> Option<Vec<u8>>) -> Result<Rule, Odd> {
+    let mut rule = Rule::default();
+    while !rest.is_empty() {
+        if let Some((condition, after)) = raise_match(rest, &set) {
+            if !rule.statements.is_empty() {
+                return Err(Odd::new("a condition after a statement"));
+            }
+            rule.matches.push(condition);
+            rest = after;
+        } else if let Some((statement, after)) = raise_statement(rest) {
+            rule.statements.push(statement);
+            rest = after;
+        } else {
+            return Err(Odd(format!("no rule of ours has {}", rest.iter().map(|it| format!("{it:?}")).collect::<Vec<_>>().join(", "))));
+        }
+    }
+    Ok(rule)
+}
+
+fn lower_match(condition: &Match, set: &mut impl FnMut(&[u8]) -> u32, out: &mut Vec<Expression>) {
+    match condition {
+        Match::Ct(state) => out.extend([
+            Expression::State,
+            Expression::Mask(state_bit(*state).to_ne_bytes().to_vec()),
+            Expression::Compare(Compare::NotEqual, vec![0; 4]),
+        ]),
+        Match::Protocol(protocols) => {
+            out.push(Expression::Meta(meta::PROTOCOL));
+            out.push(match protocols.as_slice() {
+                [only] => equal(&[*only]),
+                several => Expression::Lookup(Lookup { set: NO_NAME.to_owned(), id: Some(set(several)), result: LookupResult::Found }),
+            });
+        }
+        Match::Port { first, last } => {
+            out.push(destination_port());
+            if first == last {
+                out.push(equal(&first.to_be_bytes()));
+            } else {
+                out.extend(between(&first.to_be_bytes(), &last.to_be_bytes()));
+            }
+        }
+        Match::Number(number) => out.extend([Expression::Meta(meta::PRIORITY), equal(&number.to_ne_bytes())]),
+        Match::NeighbourDiscovery => out.extend(neighbour_discovery()),
+        Match::SourceIsLocal => out.extend([Expression::SourceType, equal(&LOCAL.to_ne_bytes())]),
+        Match::NotSyn => out.extend(not_syn()),
+    }
+}
+
+/// What the kernel replaces with a name.
+pub(crate) const NO_NAME: &str = "__set%d";
+
+fn raise_match(rest: &[Expression], set: impl Fn(&str) -> Option<Vec<u8>>) -> Option<(Match, &[Expression])> {
+    // The longer ones first: they start like the shorter ones.
+    if let Some(after) = rest.strip_prefix(neighbour_discovery().as_slice()) {
+        return Some((Match::NeighbourDiscovery, after));
+    }
+    if let Some(after) = rest.strip_prefix(not_syn().as_slice()) {
+        return Some((Match::NotSyn, after));
+    }
+    match rest {
+        [Expression::State, Expression::Mask(bit), Expression::Compare(Compare::NotEqual, zero), after @ ..] if *zero == [0; 4] => {
+            let all = [CtState::Established, CtState::Related, CtState::Invalid, CtState::New];
+            let state = all.into_iter().find(|it| *bit == state_bit(*it).to_ne_bytes())?;
+            Some((Match::Ct(state), after))
+        }
+        [Expression::Meta(meta::PROTOCOL), Expression::Compare(Compare::Equal, protocol), after @ ..] if protocol.len() == 1 => {
+            Some((Match::Protocol(protocol.clone()), after))
+        }
+        [Expression::Meta(meta::PROTOCOL), Expression::Lookup(Lookup { set: name, result: LookupResult::Found, .. }), after @ ..] => {
+            Some((Match::Protocol(set(name)?), after))
+        }
+        [port, Expression::Compare(Compare::Equal, number), after @ ..] if *port == destination_port() => {
+            let port = u16::from_be_bytes(number.as_slice().try_into().ok()?);
+            Some((Match::Port { first: port, last: port }, after))
+        }
+        [port, Expression::Compare(Compare::AtLeast, first), Expression::Compare(Compare::AtMost, last), after @ ..]
+            if *port == destination_port() =>
+        {
+            let number = |bytes: &[u8]| bytes.try_into().ok().map(u16::from_be_bytes);
+            Some((Match::Port { first: number(first)?, last: number(last)? }, after))
+        }
+        [Expression::Meta(meta::PRIORITY), Expression::Compare(Compare::Equal, number), after @ ..] => {
+            Some((Match::Number(u32::from_ne_bytes(number.as_slice().try_into().ok()?)), after))
+        }
+        [Expression::SourceType, local, after @ ..] if *local == equal(&LOCAL.to_ne_bytes()) => Some((Match::SourceIsLocal, after)),
+        _ => None,
+    }
+}
+
+fn lower_statement(statement: &Statement, out: &mut Vec<Expression>) {
+    let lookup = |map: &String, result| Expression::Lookup(Lookup { set: map.clone(), id: None, result });
+    match statement {
+        Statement::Set(Value::Zero) => out.extend([Expression::Value(vec![0; 4]), Expression::SetPriority]),
+        Statement::Set(Value::From { end, family, map }) => {
+            out.extend(of_family(*family));
+            out.extend([address(*end, *family, 1), lookup(map, LookupResult::Value), Expression::SetPriority]);
+        }
+        Statement::Counter => out.push(Expression::Counter),
+        Statement::Log(origin) => out.push(Expression::Log { prefix: format!("{LOG_PREFIX}{origin:08x} "), group: LOG_GROUP }),
+        Statement::Verdict(verdict) => out.push(Expression::Verdict(verdict.clone())),
+        Statement::Look { by: Key::Number, map } => {
+            out.extend([Expression::Meta(meta::PRIORITY), lookup(map, LookupResult::Verdict)]);
+        }
+        Statement::Look { by: Key::Pair(family), map } => {
+            out.extend(of_family(*family));
+            out.extend(pair(*family));
+            out.push(lookup(map, LookupResult::Verdict));
+        }
+    }
+}
+
+fn raise_statement(rest: &[Expression]) -> Option<(Statement, &[Expression])> {
+    match rest {
+        [Expression::Value(zero), Expression::SetPriority, after @ ..] if *zero == [0; 4] => Some((Statement::Set(Value::Zero), after)),
+        [Expression::Counter, after @ ..] => Some((Statement::Counter, after)),
+        [Expression::Log { prefix, group: LOG_GROUP }, after @ ..] => {
+            let digits = prefix.strip_prefix(LOG_PREFIX)?.strip_suffix(' ')?;
+            Some((Statement::Log(u32::from_str_radix(digits, 16).ok()?), after))
+        }
+        [Expression::Verdict(verdict), after @ ..] => Some((Statement::Verdict(verdict.clone()), after)),
+        [Expression::Meta(meta::PRIORITY), Expression::Lookup(Lookup { set, result: LookupResult::Verdict, .. }), after @ ..] => {
+            Some((Statement::Look { by: Key::Number, map: set.clone() }, after))
+        }
+        _ => raise_by_address(rest),
+    }
+}
+
+fn raise_by_address(rest: &[Expression]) -> Option<(Statement, &[Expression])> {
+    let found = |family| Some((family, rest.strip_prefix(of_family(family).as_slice())?));
+    let (family, rest) = Address::BOTH.into_iter().find_map(found)?;
+    if let Some([Expression::Lookup(Lookup { set, result: LookupResult::Verdict, .. }), after @ ..]) =
+        rest.strip_prefix(pair(family).as_slice())
+    {
+        return Some((Statement::Look { by: Key::Pair(family), map: set.clone() }, after));
+    }
+    match rest {
+        [field, Expression::Lookup(Lookup { set, result: LookupResult::Value, .. }), Expression::SetPriority, after @ ..] => {
+            let end = [End::Source, End::Destination].into_iter().find(|end| *field == address(*end, family, 1))?;
+            Some((Statement::Set(Value::From { end, family, map: set.clone() }), after))
+        }
+        _ => None,
+    }
+}
+
+fn equal(to: &[u8]) -> Expression {
+    Expression::Compare(Compare::Equal, to.to_vec())
+}
+
+fn between(first: &[u8], last: &[u8]) -> [Expression; 2] {
+    [Expression::Compare(Compare::AtLeast, first.to_vec()), Expression::Compare(Compare::AtMost, last.to_vec())]
+}
+
+fn state_bit(state: CtState) -> u32 {
+    match state {
+        CtState::Invalid => 1,
+        CtState::Established => 2,
+        CtState::Related => 4,
+        CtState::New => 8,
+    }
+}
+
+fn of_family(family: Address) -> [Expression; 2] {
+    // `NFPROTO_IPV4` and `NFPROTO_IPV6`.
+    let number = match family {
+        Address::V4 => 2,
+        Address::V6 => 10,
+    };
+    [Expression::Meta(meta::FAMILY), equal(&[number])]
+}
+
+fn address(end: End, family: Address, to: u32) -> Expression {
+    let (offset, length) = match (family, end) {
+        (Address::V4, End::Source) => (12, 4),
+        (Address::V4, End::Destination) => (16, 4),
+        (Address::V6, End::Source) => (8, 16),
+        (Address::V6, End::Destination) => (24, 16),
+    };
+    Expression::Payload { base: NETWORK, offset, length, to }
+}
+
+fn pair(family: Address) -> [Expression; 2] {
+    let second = match family {
+        Address::V4 => SECOND_OF_V4,
+        Address::V6 => SECOND_OF_V6,
+    };
+    [address(End::Source, family, 1), address(End::Destination, family, second)]
+}
+
+fn destination_port() -> Expression {
+    Expression::Payload { base: TRANSPORT, offset: 2, length: 2, to: 1 }
+}
+
+fn neighbour_discovery() -> Vec<Expression> {
+    let mut out = of_family(Address::V6).to_vec();
+    out.extend([Expression::Meta(meta::PROTOCOL), equal(&[ICMPV6])]);
+    out.push(Expression::Payload { base: TRANSPORT, offset: 0, length: 1, to: 1 });
+    out.extend(between(&[133], &[137]));
+    out.extend([Expression::Payload { base: NETWORK, offset: 7, length: 1, to: 1 }, equal(&[255])]);
+    out
+}
+
+fn not_syn() -> Vec<Expression> {
+    vec![
+        Expression::Meta(meta::PROTOCOL),
+        equal(&[TCP]),
+        Expression::Payload { base: TRANSPORT, offset: 13, length: 1, to: 1 },
+        Expression::Mask(vec![TCP_FLAGS]),
+        Expression::Compare(Compare::NotEqual, vec![SYN]),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use palisade_nft::Verdict;
+
+    use super::*;
+
+    fn check(rule: &Rule) {
+        let expressions = lower(rule, |_| 1);
+        let mut writer = crate::wire::Writer::default();
+        crate::expression::write(&mut writer, &expressions);
+        let bytes = writer.finish().unwrap();
+        let read = crate::expression::read(&crate::wire::Attributes::read(&bytes).unwrap()).unwrap();
+        let raised = raise(&read, |name| (name == NO_NAME).then(|| vec![1, 58])).unwrap();
+        assert_eq!(raised, *rule, "{read:?}");
+    }
+
+    #[test]
+    fn every_condition_and_statement_reads_back() {
+        let conditions = [CtState::Established, CtState::Related, CtState::Invalid, CtState::New].map(Match::Ct).into_iter().chain([
+            Match::Protocol(vec![6]),
+            Match::Protocol(vec![1, 58]),
+            Match::Port { first: 0, last: 65535 },
+            Match::Port { first: 80, last: 80 },
+            Match::Number(0x12345),
+            Match::NeighbourDiscovery,
+            Match::SourceIsLocal,
+            Match::NotSyn,
+        ]);
+        let conditions: Vec<Match> = conditions.collect();
+        let map = || "m".to_owned();
+        let mut statements = vec![Statement::Set(Value::Zero), Statement::Counter, Statement::Log(0xabcdef)];
+        for family in Address::BOTH {
+            for end in [End::Source, End::Destination] {
+                statements.push(Statement::Set(Value::From { end, family, map: map() }));
+            }
+            statements.push(Statement::Look { by: Key::Pair(family), map: map() });
+        }
+        statements.push(Statement::Look { by: Key::Number, map: map() });
+        let verdicts = [Verdict::Accept, Verdict::Drop, Verdict::Return, Verdict::Jump(map()), Verdict::Goto(map())];
+        statements.extend(verdicts.map(Statement::Verdict));
+        for first in &conditions {
+            for second in &conditions {
+                let rule = Rule { matches: vec![first.clone(), second.clone()], statements: statements.clone(), comment: None };
+                check(&rule);
+            }
+        }
+        for statement in statements {
+            check(&Rule { statements: vec![statement], ..Rule::default() });
+        }
+    }
+
+    #[test]
+    fn what_no_rule_of_ours_has_is_refused() {
+        let odd = raise(&[Expression::Meta(99)], |_| None);
+        assert_eq!(odd, Err(Odd::new("no rule of ours has Meta(99)")));
+    }
+}

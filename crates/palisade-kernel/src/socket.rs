@@ -1,0 +1,177 @@
+//! A netlink socket to netfilter: sends transactions and questions, and reads answers for a bounded time.
+
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, send, setsockopt, socket, sockopt,
+};
+use nix::sys::time::TimeVal;
+
+use crate::batch::Finished;
+use crate::error::{KernelError, Object, Refusal};
+use crate::uapi::{INET, flag, message};
+use crate::wire::{Header, Message, Writer, field, messages};
+
+/// Seconds without any answer. The kernel answers before `send` returns, so any wait at all is a fault.
+const PATIENCE: u64 = 10;
+/// Seconds for the whole of an answer. The time of a dump grows with the square of a map: half a million addresses take over ten.
+const LIMIT: u64 = 60;
+/// A reply quotes the message that it refuses, and one message of elements has almost 64 KiB.
+const REPLY: usize = 256 * 1024;
+const RECEIVE_BUFFER: usize = 8 * 1024 * 1024;
+/// A transaction is one datagram and must fit the send buffer with some room.
+const SEND_BUFFER: usize = 16 * 1024 * 1024;
+
+/// A socket in the network namespace of the thread that opened it.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    fd: OwnedFd,
+    sequence: u32,
+    send_buffer: usize,
+    buffer: Vec<u8>,
+}
+
+/// Whether an answer is complete.
+enum Answer {
+    More,
+    Complete,
+}
+
+impl Socket {
+    pub(crate) fn open() -> Result<Socket, KernelError> {
+        let fd = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkNetFilter)
+            .map_err(failed("open a netlink socket"))?;
+        bind(fd.as_raw_fd(), &NetlinkAddr::new(0, 0)).map_err(failed("bind a netlink socket"))?;
+        let patience = TimeVal::new(i64::try_from(PATIENCE).unwrap_or(i64::MAX), 0);
+        setsockopt(&fd, sockopt::ReceiveTimeout, &patience).map_err(failed("set the patience of a netlink socket"))?;
+        setsockopt(&fd, sockopt::RcvBufForce, &RECEIVE_BUFFER).map_err(failed("set the receive buffer"))?;
+        Ok(Socket { fd, sequence: 1, send_buffer: 0, buffer: vec![0; REPLY] })
+    }
+
+    /// The number that the next message must have.
+    pub(crate) fn sequence(&self) -> u32 {
+        self.sequence
+    }
+
+    /// Sends a transaction and reads until its last message is acknowledged, or the whole was refused.
+    pub(crate) fn commit(&mut self, batch: &Finished) -> Result<(), KernelError> {
+        let count = u32::try_from(batch.objects.len()).unwrap_or(u32::MAX);
+        // The end of the transaction has a number too.
+        self.sequence = batch.first.wrapping_add(count).wrapping_add(1);
+        self.send(&batch.bytes)?;
+        let mut refusals: Vec<Refusal> = Vec::new();
+        let last = batch.objects.len().saturating_sub(1);
+        let result = self.receive(|message| {
+            let at = usize::try_from(message.sequence.wrapping_sub(batch.first)).unwrap_or(usize::MAX);
+            let Some(object) = batch.objects.get(at) else { return Ok(Answer::More) };
+            if message.kind != message::ERROR {
+                return Ok(Answer::More);
+            }
+            if let Some(errno) = errno(message)? {
+                refusals.push(Refusal { object: object.clone(), errno });
+            }
+            Ok(if at == 0 || at == last { Answer::Complete } else { Answer::More })
+        });
+        // What was refused says more than that the rest of the answer was lost.
+        match (result, refusals.first()) {
+            (result, None) => result,
+            (_, Some(Refusal { object: Object::Batch, errno: Errno::EPERM })) => Err(KernelError::NoPermission),
+            (_, Some(Refusal { object: Object::Batch, errno: errno @ Errno::EOPNOTSUPP })) => Err(KernelError::NoSupport(*errno)),
+            (_, Some(_)) => Err(KernelError::Refused(refusals)),
+        }
+    }
+
+    /// Asks one question, and gives the payloads of the answer. `object` is what the question is about.
+    pub(crate) fn ask(
+        &mut self,
+        object: Object,
+        kind: u16,
+        flags: u16,
+        body: impl FnOnce(&mut Writer),
+    ) -> Result<Vec<Vec<u8>>, KernelError> {
+        let sequence = self.sequence;
+        self.sequence = sequence.wrapping_add(1);
+        let mut writer = Writer::default();
+        writer.message(Header { kind, flags: flag::REQUEST | flags, sequence, family: INET, resource: 0 }, body);
+        let too_long = |_| KernelError::Unwritable { object: object.clone(), what: "its name is too long".to_owned() };
+        self.send(&writer.finish().map_err(too_long)?)?;
+        let mut payloads = Vec::new();
+        self.receive(|message| {
+            if message.sequence != sequence {
+                return Ok(Answer::More);
+            }
+            if message.flags & flag::INTERRUPTED != 0 {
+                return Err(KernelError::Unsteady(1));
+            }
+            match message.kind {
+                message::ERROR | message::DONE => match errno(message)? {
+                    None => Ok(Answer::Complete),
+                    Some(Errno::EPERM) => Err(KernelError::NoPermission),
+                    Some(Errno::EINTR) => Err(KernelError::Unsteady(1)),
+                    Some(errno) => Err(KernelError::Refused(vec![Refusal { object: object.clone(), errno }])),
+                },
+                _ => {
+                    payloads.push(message.payload.to_vec());
+                    Ok(Answer::More)
+                }
+            }
+        })?;
+        Ok(payloads)
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Result<(), KernelError> {
+        let wanted = SEND_BUFFER.max(bytes.len().saturating_mul(2));
+        if self.send_buffer < wanted {
+            setsockopt(&self.fd, sockopt::SndBufForce, &wanted).map_err(failed("set the send buffer"))?;
+            self.send_buffer = wanted;
+        }
+        match send(self.fd.as_raw_fd(), bytes, MsgFlags::empty()) {
+            Ok(sent) if sent == bytes.len() => Ok(()),
+            Ok(_) => Err(KernelError::Socket { doing: "send a whole transaction", errno: Errno::EMSGSIZE }),
+            Err(Errno::ENOBUFS) => Err(KernelError::Overrun),
+            Err(errno) => Err(failed("send to the kernel")(errno)),
+        }
+    }
+
+    fn receive(&mut self, mut take: impl FnMut(&Message<'_>) -> Result<Answer, KernelError>) -> Result<(), KernelError> {
+        let deadline = Instant::now() + Duration::from_secs(LIMIT);
+        while Instant::now() < deadline {
+            let length = match recv(self.fd.as_raw_fd(), &mut self.buffer, MsgFlags::MSG_TRUNC) {
+                Ok(length) => length,
+                Err(Errno::EINTR) => continue,
+                Err(Errno::EAGAIN) => return Err(KernelError::Timeout(PATIENCE)),
+                Err(Errno::ENOBUFS) => return Err(KernelError::Overrun),
+                Err(errno) => return Err(failed("receive from the kernel")(errno)),
+            };
+            let datagram = self.buffer.get(..length).ok_or_else(|| KernelError::Truncated(format!("{length} bytes do not fit {REPLY}")))?;
+            for message in messages(datagram).map_err(|odd| KernelError::Truncated(odd.0))? {
+                match take(&message)? {
+                    Answer::Complete => return Ok(()),
+                    Answer::More => {}
+                }
+            }
+        }
+        Err(KernelError::Timeout(LIMIT))
+    }
+}
+
+/// What an error or the end of a dump says; nothing if all went well.
+fn errno(message: &Message<'_>) -> Result<Option<Errno>, KernelError> {
+    let code = field(message.payload, 0).map(i32::from_ne_bytes);
+    let code = code.ok_or_else(|| KernelError::Truncated("an error without a number".to_owned()))?;
+    Ok((code != 0).then(|| Errno::from_raw(code.saturating_neg())))
+}
+
+fn failed(doing: &'static str) -> impl Fn(Errno) -> KernelError {
+    move |errno| {
+        if errno == Errno::EPERM {
+            KernelError::NoPermission
+        } else if [Errno::EPROTONOSUPPORT, Errno::EAFNOSUPPORT].contains(&errno) {
+            KernelError::NoSupport(errno)
+        } else {
+            KernelError::Socket { doing, errno }
+        }
+    }
+}
