@@ -120,9 +120,12 @@ fn overall(cases: &[Case]) -> Answer {
 fn merge_families(cases: Vec<Case>) -> Vec<Case> {
     let mut merged: Vec<Case> = Vec::with_capacity(cases.len());
     for case in cases {
-        let same = |it: &&mut Case| it.from == case.from && it.to == case.to && it.decision.verdict == case.decision.verdict;
+        let reasons = |it: &Case| (it.decision.walks.egress.reason.clone(), it.decision.walks.ingress.reason.clone());
+        let same = |it: &&mut Case| {
+            it.from == case.from && it.to == case.to && it.decision.verdict == case.decision.verdict && reasons(it) == reasons(&case)
+        };
         match merged.iter_mut().find(same) {
-            Some(_) => {}
+            Some(known) => known.family = None,
             None => merged.push(case),
         }
     }

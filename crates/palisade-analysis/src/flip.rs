@@ -3,7 +3,8 @@
 use palisade_engine::{Decision, Match, Outcome, PeerMiss, Scope, Walk, decide};
 use palisade_model::{
     Action, Direction, End, Endpoint, Flow, IpBlock, LabelSelector, Labels, Model, NamespaceSet, Operator, Peer, PeerSet, PerDirection,
-    Place, Policy, PolicyKind, PolicyRef, PortMatch, PortSet, Ports, Protocol, Reason, Requirement, Rule, RuleRef, Subject, Tier, Verdict,
+    Place, Policy, PolicyKind, PolicyRef, PortMatch, PortSet, Ports, Protocol, Reason, Requirement, Rule, RuleRef, ServiceKind, Subject,
+    Tier, Verdict,
 };
 
 use crate::nearest::nearest;
@@ -157,9 +158,22 @@ fn relabel(model: &Model, flow: &Flow, direction: Direction, walk: &Walk) -> Opt
         (it.scope == Scope::Pod).then(|| (it.requirement.key.to_string(), value))
     };
     let labels: Option<Vec<(String, String)>> = failed.iter().map(wanted).collect();
-    // A pod that was only asked about has no labels to change: whoever asks would ask about another one.
-    let pod = pod_at(model, other(flow, direction)).filter(|pod| !pod.name.name.contains('=') && !pod.name.name.contains('('))?;
-    Some(Edit::Relabel { pod: pod.name.to_string(), labels: labels?, matches: nearest.step.rule.clone() })
+    let (pod, labels) = (pod_at(model, other(flow, direction))?, labels?);
+    // The labels of a workload's pods are its selector's, and a Service may find the pod by them: changing those breaks more than it mends. A
+    // pod that was only asked about has none to change.
+    let bare = pod.owner.is_none() && !pod.name.name.contains(['=', '(']);
+    let selected = |key: &str| model.services.iter().any(|it| it.namespace == pod.name.namespace && selects_by(&it.kind, key));
+    if !bare || labels.iter().any(|(key, _)| selected(key)) {
+        return None;
+    }
+    Some(Edit::Relabel { pod: pod.name.to_string(), labels, matches: nearest.step.rule.clone() })
+}
+
+fn selects_by(kind: &ServiceKind, key: &str) -> bool {
+    match kind {
+        ServiceKind::Selector { pods, .. } => pods.requirements.iter().any(|it| *it.key == *key),
+        ServiceKind::NoSelector | ServiceKind::ExternalName(_) => false,
+    }
 }
 
 fn allow_policy(model: &Model, flow: &Flow, direction: Direction) -> Option<Policy> {
@@ -186,7 +200,8 @@ fn unused_name(model: &Model, origin: &PolicyRef, name: &str) -> Box<str> {
 
 /// A NetworkPolicy that selects the subject and accepts nothing in this direction.
 fn isolating_policy(model: &Model, flow: &Flow, direction: Direction) -> Option<Policy> {
-    let subject = pod_at(model, own(flow, direction))?;
+    // A pod without labels can only be selected together with all others.
+    let subject = pod_at(model, own(flow, direction)).filter(|it| !it.labels.is_empty())?;
     let namespace = subject.name.namespace.clone();
     let mut isolates = PerDirection::default();
     *isolates.of_mut(direction) = true;
@@ -255,7 +270,8 @@ fn short_name(pod: &Endpoint) -> String {
     let name = pod.owner.as_ref().map_or(&pod.name.name, |owner| &owner.name);
     let clean: String =
         name.chars().map(|it| if it.is_ascii_alphanumeric() || it == '-' { it.to_ascii_lowercase() } else { '-' }).collect();
-    clean.trim_matches('-').chars().take(40).collect()
+    let short: String = clean.chars().take(40).collect();
+    short.trim_matches('-').to_owned()
 }
 
 fn own(flow: &Flow, direction: Direction) -> &End {

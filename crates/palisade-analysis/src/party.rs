@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use palisade_api::syntax;
 use palisade_model::Labels;
 
 /// One end, as a user writes it.
@@ -52,9 +53,23 @@ impl Party {
 
     /// Reads a party; the message says what was expected.
     pub fn parse(text: &str) -> Result<Party, String> {
+        let party = Party::read(text)?;
+        if let Some(namespace) = party.namespace() {
+            syntax::dns_label(namespace)?;
+        }
+        if let Party::Labels { labels, .. } = &party {
+            labels.iter().try_for_each(|(key, value)| syntax::label_key(key).and_then(|()| syntax::label_value(value)))?;
+        }
+        Ok(party)
+    }
+
+    fn read(text: &str) -> Result<Party, String> {
         let wrong = |why: &str| Err(format!("`{text}`: {why}; write {FORMS}"));
         if let Ok(address) = text.parse() {
             return Ok(Party::Address(address));
+        }
+        if text.parse::<ipnet::IpNet>().is_ok() {
+            return wrong("a range is not one end; name one of its addresses");
         }
         let parts: Vec<&str> = text.split('/').collect();
         match parts.as_slice() {

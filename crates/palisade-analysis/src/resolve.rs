@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use palisade_model::{
-    ContainerPort, End, Endpoint, EndpointId, Family, Model, NodeId, Path, Place, PodName, PortProtocol, Protocol, Readiness, Running,
-    Service, ServiceKind, TargetPort,
+    ContainerPort, End, Endpoint, EndpointId, Family, HostPod, Model, NodeId, Path, Place, PodName, PortProtocol, Protocol, Reached,
+    Readiness, Running, Service, ServiceKind, TargetPort,
 };
 
 use crate::party::Party;
@@ -63,7 +63,7 @@ pub(crate) fn source(model: &mut Model, party: &Party) -> Result<Vec<Candidate>,
 /// The ends a party stands for as a destination, each with its port.
 pub(crate) fn destination(model: &mut Model, party: &Party, protocol: Protocol, port: &PortAsked) -> Result<Vec<Destination>, String> {
     if let Some(service) = service_of(model, party)? {
-        return behind_service(model, &service, protocol, port);
+        return behind_service(model, &service, party, protocol, port);
     }
     let candidates = source(model, party)?;
     let direct = |candidate: Candidate| {
@@ -125,9 +125,11 @@ fn hypothetical(model: &mut Model, namespace: &str, labels: palisade_model::Labe
     let name = if labels.is_empty() { "(no labels)".to_owned() } else { labels.to_string() };
     let pod = PodName { namespace: namespace.into(), name: name.clone().into() };
     let named = |port: &ContainerPort| port.name.is_some();
-    // A pod like the existing ones of its labels has the ports they have.
-    let alike =
-        model.endpoints.iter().find(|it| *it.name.namespace == *namespace && labels.iter().all(|(k, v)| it.labels.get(k) == Some(v)));
+    // A pod like the existing ones of its labels has the ports they have; one without labels is like nobody.
+    let alike = model
+        .endpoints
+        .iter()
+        .find(|it| *it.name.namespace == *namespace && !labels.is_empty() && labels.iter().all(|(k, v)| it.labels.get(k) == Some(v)));
     let ports = alike.map_or_else(Vec::new, |it| it.ports.iter().filter(|port| named(port)).cloned().collect());
     let (readiness, running) = (Readiness::Ready, Running::NotSaid);
     let endpoint = Endpoint { name: pod, labels, addresses: Vec::new(), node: None, ports, owner: None, readiness, running };
@@ -147,13 +149,12 @@ pub(crate) fn candidate(model: &Model, at: usize) -> Option<Candidate> {
 }
 
 fn pods_named(model: &Model, namespace: &str, name: &str) -> Result<Vec<Candidate>, String> {
-    let exact = model.endpoints.iter().position(|it| *it.name.namespace == *namespace && *it.name.name == *name);
-    if let Some(pod) = exact.and_then(|at| candidate(model, at)) {
-        return Ok(vec![pod]);
-    }
-    let host = |node: &palisade_model::Node| node.host_pods.iter().any(|pod| *pod.name.namespace == *namespace && *pod.name.name == *name);
-    if let Some(at) = model.nodes.iter().position(host) {
-        return Ok(vec![on_node(model, at, format!("{namespace}/{name} (host network)"))]);
+    // Two workloads of different kinds may have one name: then both are meant.
+    let exact = (0..model.endpoints.len()).filter_map(|at| candidate(model, at).filter(|_| is_named(model, at, namespace, name)));
+    let mut found: Vec<Candidate> = exact.collect();
+    found.extend(on_host_network(model, namespace, |pod| *pod.name.name == *name));
+    if !found.is_empty() {
+        return Ok(found);
     }
     let owned = owned_by(model, namespace, |owner| *owner.name == *name || is_replica(owner, name));
     if !owned.is_empty() {
@@ -163,6 +164,21 @@ fn pods_named(model: &Model, namespace: &str, name: &str) -> Result<Vec<Candidat
         return Err(format!("`{namespace}/{name}` has run to its end: no policy applies to it and it has no address any more"));
     }
     Err(nothing_named(model, namespace, name))
+}
+
+fn is_named(model: &Model, at: usize, namespace: &str, name: &str) -> bool {
+    model.endpoints.get(at).is_some_and(|it| *it.name.namespace == *namespace && *it.name.name == *name)
+}
+
+/// Pods on the network of their node; each stands for its node.
+fn on_host_network(model: &Model, namespace: &str, wanted: impl Fn(&HostPod) -> bool) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    for (at, node) in model.nodes.iter().enumerate() {
+        for pod in node.host_pods.iter().filter(|pod| *pod.name.namespace == *namespace && wanted(pod)) {
+            found.push(on_node(model, at, format!("{} (host network)", pod.name)));
+        }
+    }
+    found
 }
 
 fn owned_by(model: &Model, namespace: &str, owns: impl Fn(&palisade_model::Owner) -> bool) -> Vec<Candidate> {
@@ -184,17 +200,17 @@ fn workload(model: &Model, namespace: &str, kind: &str, name: &str) -> Result<Ve
     if !pods.is_empty() {
         return Ok(pods);
     }
-    let host = |node: &palisade_model::Node| node.host_pods.iter().any(|pod| *pod.name.namespace == *namespace && *pod.name.name == *name);
-    match model.nodes.iter().position(host) {
-        Some(at) => Ok(vec![on_node(model, at, format!("{namespace}/{name} (host network)"))]),
-        None => Err(format!("{kind} {}", nothing_named(model, namespace, name))),
-    }
+    let owned = |pod: &HostPod| pod.owner.as_ref().is_some_and(|owner| *owner.kind == *kind && *owner.name == *name);
+    let hosts = on_host_network(model, namespace, owned);
+    if hosts.is_empty() { Err(format!("{kind} {}", nothing_named(model, namespace, name))) } else { Ok(hosts) }
 }
 
 fn nothing_named(model: &Model, namespace: &str, name: &str) -> String {
     let names = model.endpoints.iter().filter(|it| *it.name.namespace == *namespace);
     let mut known: Vec<String> =
         names.flat_map(|it| it.owner.iter().map(|owner| owner.name.to_string()).chain([it.name.name.to_string()])).collect();
+    let hosts = model.nodes.iter().flat_map(|it| &it.host_pods).filter(|it| *it.name.namespace == *namespace);
+    known.extend(hosts.map(|it| it.name.name.to_string()));
     known.sort();
     known.dedup();
     let close = known.iter().filter(|it| it.starts_with(name) || name.starts_with(it.as_str()) || strsim::osa_distance(it, name) <= 2);
@@ -227,13 +243,39 @@ pub(crate) fn service_of(model: &Model, party: &Party) -> Result<Option<Service>
             found.cloned().map(Some).ok_or_else(|| format!("Service `{namespace}/{name}` was not read"))
         }
         // SPEC: semantics 1.10: policy sees packets after the Service's address was rewritten.
-        Party::Address(address) => Ok(model.services.iter().find(|it| it.cluster_ips.contains(address)).cloned()),
+        Party::Address(address) => Ok(model.services.iter().find(|it| virtual_addresses(it).contains(address)).cloned()),
         Party::Pod { .. } | Party::Workload { .. } | Party::Labels { .. } | Party::Node(_) => Ok(None),
     }
 }
 
-fn behind_service(model: &Model, service: &Service, protocol: Protocol, port: &PortAsked) -> Result<Vec<Destination>, String> {
+fn virtual_addresses(service: &Service) -> &[IpAddr] {
+    match &service.reached {
+        Reached::Virtual(addresses) => addresses,
+        Reached::Headless => &[],
+    }
+}
+
+/// The families in which a Service can be called: that of the address asked about, else those it has.
+fn service_families(service: &Service, party: &Party) -> Vec<Family> {
+    match party {
+        Party::Address(address) => vec![Family::of(*address)],
+        Party::Pod { .. } | Party::Workload { .. } | Party::Labels { .. } | Party::Service { .. } | Party::Node(_) => {
+            virtual_addresses(service).iter().map(|it| Family::of(*it)).collect()
+        }
+    }
+}
+
+fn behind_service(
+    model: &Model,
+    service: &Service,
+    party: &Party,
+    protocol: Protocol,
+    port: &PortAsked,
+) -> Result<Vec<Destination>, String> {
     let name = format!("svc/{}/{}", service.namespace, service.name);
+    if *port == PortAsked::None {
+        return Err(format!("`{name}`: a Service only has ports; ask about the pods behind it"));
+    }
     let (pods, not_ready_too) = match &service.kind {
         ServiceKind::Selector { pods, not_ready_too } => (pods, *not_ready_too),
         ServiceKind::NoSelector => {
@@ -254,10 +296,17 @@ fn behind_service(model: &Model, service: &Service, protocol: Protocol, port: &P
     let asked = service.ports.iter().filter(|it| Protocol::Port(it.protocol) == protocol).find(wanted);
     let Some(asked) = asked else { return Err(format!("`{name}` has no such port; it has {}", listed())) };
     let backends = backends(model, service, pods);
+    let families = service_families(service, party);
     let behind = |it: &Backend<'_>| {
-        let port = target(it.ports, asked.protocol, &asked.target)?;
-        let destination = Destination { candidate: it.candidate.clone(), port: Some(port), path: Path::Service };
-        Some((it.readiness, destination))
+        let target = target(it.ports, asked.protocol, &asked.target)?;
+        // DNS leads to the pods of a headless Service; nobody rewrites the port.
+        let (port, path) = match service.reached {
+            Reached::Virtual(_) => (target, Path::Service),
+            Reached::Headless => (asked.port, Path::Direct),
+        };
+        let mut candidate = it.candidate.clone();
+        candidate.addresses.retain(|it| families.is_empty() || families.contains(&Family::of(*it)));
+        Some((it.readiness, Destination { candidate, port: Some(port), path }))
     };
     // A pod that lacks the named port is no endpoint of this port, and does not keep the others from serving it.
     let (usable, rest): (Vec<_>, Vec<_>) = backends.iter().filter_map(behind).partition(|(readiness, _)| match readiness {

@@ -13,7 +13,7 @@ mod problem;
 mod read;
 mod selector;
 mod service;
-mod syntax;
+pub mod syntax;
 pub mod tree;
 pub mod yaml;
 

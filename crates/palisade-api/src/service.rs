@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use palisade_model::{LabelSelector, Operator, PortProtocol, Requirement, ServiceKind, ServicePort, TargetPort};
+use palisade_model::{LabelSelector, Operator, PortProtocol, Reached, Requirement, ServiceKind, ServicePort, TargetPort};
 
 use crate::meta::Meta;
 use crate::read::Reader;
@@ -12,12 +12,12 @@ use crate::tree::{Node, Value};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Service {
     pub meta: Meta,
-    pub cluster_ips: Vec<IpAddr>,
+    pub reached: Reached,
     pub kind: ServiceKind,
     pub ports: Vec<ServicePort>,
 }
 
-const SPEC: &[&str] = &["selector", "ports", "clusterIP", "clusterIPs", "type", "externalName", "publishNotReadyAddresses"];
+const SPEC: &[&str] = &["selector", "ports", "clusterIP", "clusterIPs", "type", "externalName", "externalIPs", "publishNotReadyAddresses"];
 const PORT: &[&str] = &["name", "protocol", "appProtocol", "port", "targetPort", "nodePort"];
 
 impl Reader {
@@ -25,6 +25,7 @@ impl Reader {
         let fields = self.fields(node)?;
         self.only(&fields, &["apiVersion", "kind", "metadata", "spec", "status"]);
         let meta = self.meta(node);
+        let balanced = self.optional(&fields, "status", Reader::balancer_addresses).unwrap_or_default();
         self.required(&fields, "spec", |r, spec| {
             let fields = r.fields(spec)?;
             r.no_slips(&fields, SPEC);
@@ -41,7 +42,25 @@ impl Reader {
                 (_, _) if selector.is_empty() => ServiceKind::NoSelector,
                 (_, _) => ServiceKind::Selector { pods: equals(selector), not_ready_too },
             };
-            Some(Service { meta, cluster_ips: cluster_ips.into_iter().flatten().collect(), kind, ports })
+            let headless = !cluster_ips.is_empty() && cluster_ips.iter().all(Option::is_none);
+            let mut addresses: Vec<IpAddr> = cluster_ips.into_iter().flatten().collect();
+            addresses.extend(r.list(&fields, "externalIPs", Reader::address));
+            addresses.extend(balanced);
+            let reached = if headless { Reached::Headless } else { Reached::Virtual(addresses) };
+            Some(Service { meta, reached, kind, ports })
+        })
+    }
+
+    /// The addresses of a load balancer in front. Those known by name only have none.
+    fn balancer_addresses<'n>(&mut self, node: &'n Node<'n>) -> Option<Vec<IpAddr>> {
+        let ingress = node.get("loadBalancer")?;
+        self.within("loadBalancer", |r| {
+            let fields = r.fields(ingress)?;
+            let entry = |r: &mut Reader, node: &'n Node<'n>| {
+                let fields = r.fields(node)?;
+                r.optional(&fields, "ip", Reader::address)
+            };
+            Some(r.list(&fields, "ingress", entry))
         })
     }
 

@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::IpNet;
 
-type Checked = Result<(), String>;
+/// All is well, or what is wrong.
+pub type Checked = Result<(), String>;
 
 fn is_alphanumeric(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
@@ -18,7 +19,7 @@ fn is_token(text: &str, most: usize, inner: &[u8]) -> bool {
 }
 
 /// A label value: empty, or up to 63 characters.
-pub(crate) fn label_value(text: &str) -> Checked {
+pub fn label_value(text: &str) -> Checked {
     if text.is_empty() || is_token(text, 63, b"-_.") {
         return Ok(());
     }
@@ -26,7 +27,7 @@ pub(crate) fn label_value(text: &str) -> Checked {
 }
 
 /// A label key: a name, possibly with a DNS prefix before a slash.
-pub(crate) fn label_key(text: &str) -> Checked {
+pub fn label_key(text: &str) -> Checked {
     let (prefix, name) = match text.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
         None => (None, text),
@@ -49,7 +50,7 @@ pub(crate) fn subdomain(text: &str) -> Checked {
 }
 
 /// The name of a namespace.
-pub(crate) fn dns_label(text: &str) -> Checked {
+pub fn dns_label(text: &str) -> Checked {
     if text.len() <= 63 && !text.contains('.') && subdomain(text).is_ok() {
         return Ok(());
     }

@@ -16,29 +16,18 @@ const ALIAS_BUDGET: usize = 100_000;
 /// How deep lists and maps may nest, aliases included. No manifest comes near it, and no walk of a tree runs out of stack.
 const DEPTH: usize = 100;
 
-/// One document of a text.
-#[derive(Clone, Debug)]
-pub struct Document<'a> {
-    pub root: Node<'a>,
-    /// First byte of the line the document starts on.
-    pub start: usize,
-    /// One past its last byte.
-    pub end: usize,
-    /// The line it starts on, from 1.
-    pub line: usize,
-}
-
 /// A document that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
     pub message: String,
     pub line: usize,
     pub column: usize,
+    /// The byte it is at.
+    pub offset: usize,
 }
 
 /// The documents of a text, in order.
 pub struct Documents<'a> {
-    text: &'a str,
     parser: Parser<'a, StrInput<'a>>,
     failed: bool,
     done: bool,
@@ -54,11 +43,11 @@ impl std::fmt::Debug for Documents<'_> {
 pub fn documents(text: &str) -> Documents<'_> {
     let mut options = Options::default();
     options.set_emit_comments(false);
-    Documents { text, parser: Parser::new_from_str_with_options(text, options), failed: false, done: false }
+    Documents { parser: Parser::new_from_str_with_options(text, options), failed: false, done: false }
 }
 
 impl<'a> Iterator for Documents<'a> {
-    type Item = Result<Document<'a>, Unreadable>;
+    type Item = Result<Node<'a>, Unreadable>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.done {
@@ -72,35 +61,34 @@ impl<'a> Iterator for Documents<'a> {
                 Err(error) => return self.stop_at(&error),
             }
         }
-        let start = loop {
+        loop {
             match self.parser.next_event() {
                 None => return self.end(),
                 Some(Ok((Event::StreamEnd, _))) => return self.end(),
-                Some(Ok((Event::DocumentStart(..), span))) => break span,
+                Some(Ok((Event::DocumentStart(..), _))) => break,
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return self.fail(scan_error(&error)),
             }
-        };
-        let from = self.text.get(..byte(&start.start)).map_or(0, |before| before.rfind('\n').map_or(0, |at| at + 1));
+        }
         match (Builder { parser: &mut self.parser, anchors: HashMap::new(), copied: 0, depth: 0 }).document() {
-            Ok((root, end)) => Some(Ok(Document { root, start: from, end, line: start.start.line() })),
+            Ok(root) => Some(Ok(root)),
             Err(problem) => self.fail(problem),
         }
     }
 }
 
 impl<'a> Documents<'a> {
-    fn end(&mut self) -> Option<Result<Document<'a>, Unreadable>> {
+    fn end(&mut self) -> Option<Result<Node<'a>, Unreadable>> {
         self.done = true;
         None
     }
 
-    fn fail(&mut self, problem: Unreadable) -> Option<Result<Document<'a>, Unreadable>> {
+    fn fail(&mut self, problem: Unreadable) -> Option<Result<Node<'a>, Unreadable>> {
         self.failed = true;
         Some(Err(problem))
     }
 
-    fn stop_at(&mut self, error: &ScanError) -> Option<Result<Document<'a>, Unreadable>> {
+    fn stop_at(&mut self, error: &ScanError) -> Option<Result<Node<'a>, Unreadable>> {
         self.done = true;
         Some(Err(scan_error(error)))
     }
@@ -124,18 +112,19 @@ struct Size {
 type Built<'a> = Result<Node<'a>, Unreadable>;
 
 impl<'a> Builder<'a, '_> {
-    fn document(mut self) -> Result<(Node<'a>, usize), Unreadable> {
+    fn document(mut self) -> Built<'a> {
         let (event, span) = self.event()?;
         let root = self.node(event, place(&span))?;
-        let (_, end) = self.event()?;
-        Ok((root, byte(&end.end)))
+        // The end of the document, which may still turn out to be none.
+        self.event()?;
+        Ok(root)
     }
 
     fn event(&mut self) -> Result<(Event<'a>, granit_parser::Span), Unreadable> {
         match self.parser.next_event() {
             Some(Ok(event)) => Ok(event),
             Some(Err(error)) => Err(scan_error(&error)),
-            None => Err(Unreadable { message: "the document ends too early".into(), line: 1, column: 1 }),
+            None => Err(Unreadable { message: "the document ends too early".into(), line: 1, column: 1, offset: 0 }),
         }
     }
 
@@ -356,10 +345,10 @@ fn place(span: &granit_parser::Span) -> Span {
 }
 
 fn unreadable(message: &str, span: Span) -> Unreadable {
-    Unreadable { message: message.into(), line: span.line, column: span.column }
+    Unreadable { message: message.into(), line: span.line, column: span.column, offset: span.start }
 }
 
 fn scan_error(error: &ScanError) -> Unreadable {
     let marker = error.marker();
-    Unreadable { message: error.info(), line: marker.line(), column: marker.col() + 1 }
+    Unreadable { message: error.info(), line: marker.line(), column: marker.col() + 1, offset: byte(marker) }
 }

@@ -104,14 +104,14 @@ fn add_pod(model: &mut Model, nodes: &mut BTreeMap<Box<str>, Node>, owners: &Own
         (true | false, false) => Readiness::NotReady,
     };
     let (labels, addresses, ports) = (pod.meta.labels.clone(), pod.addresses.clone(), pod.template.ports.clone());
+    let owner = owners.root_of_pod(key, pod);
     if pod.template.host_network {
         // SPEC: semantics 1.7: its traffic is node traffic.
         let node = host_node(nodes, pod.template.node_name.as_deref(), &name);
         add_addresses(node, pod.host_addresses.iter().chain(&pod.addresses).copied());
-        node.host_pods.push(HostPod { name, labels, ports, readiness });
+        node.host_pods.push(HostPod { name, labels, ports, readiness, owner });
         return;
     }
-    let owner = owners.root_of_pod(key, pod);
     model.endpoints.push(Endpoint { name, labels, addresses, node: None, ports, owner, readiness, running });
 }
 
@@ -123,12 +123,12 @@ fn add_workload(model: &mut Model, nodes: &mut BTreeMap<Box<str>, Node>, owners:
     }
     let name = pod_name(key);
     let (labels, ports, readiness) = (workload.labels.clone(), workload.template.ports.clone(), Readiness::Ready);
+    let owner = Some(Owner { kind: key.kind.clone(), name: key.name.clone() });
     if workload.template.host_network {
         let node = host_node(nodes, workload.template.node_name.as_deref(), &name);
-        node.host_pods.push(HostPod { name, labels, ports, readiness });
+        node.host_pods.push(HostPod { name, labels, ports, readiness, owner });
         return;
     }
-    let owner = Some(Owner { kind: key.kind.clone(), name: key.name.clone() });
     let (addresses, running) = (Vec::new(), Running::NotSaid);
     model.endpoints.push(Endpoint { name, labels, addresses, node: None, ports, owner, readiness, running });
 }
@@ -147,7 +147,7 @@ fn service_of(key: &ObjectKey, service: &Service) -> palisade_model::Service {
     palisade_model::Service {
         namespace: key.namespace.clone().unwrap_or_default(),
         name: key.name.clone(),
-        cluster_ips: service.cluster_ips.clone(),
+        reached: service.reached.clone(),
         kind: service.kind.clone(),
         ports: service.ports.clone(),
     }

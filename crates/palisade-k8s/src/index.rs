@@ -41,14 +41,16 @@ impl Index {
         let at = self.sources.add_text(text);
         for document in yaml::documents(&content) {
             match document {
-                Ok(document) if document.root.value == Value::Null => {}
-                Ok(document) => {
-                    let (start, end, line) = (document.start, document.end, document.line);
-                    self.take(&file, &document.root, Extent { text: at, start, end, line, items: Vec::new() });
-                }
+                Ok(document) if document.value == Value::Null => {}
+                Ok(document) => self.take(&file, &document, at),
                 Err(problem) => self.unreadable(&file, &content, &problem),
             }
         }
+    }
+
+    /// Whether no object was read that policy depends on.
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
     }
 
     /// Removes one object, as if it had never been read.
@@ -102,15 +104,14 @@ impl Index {
     }
 
     /// Takes one object, or each object of a List.
-    fn take(&mut self, file: &Arc<str>, node: &Node<'_>, extent: Extent) {
+    fn take(&mut self, file: &Arc<str>, node: &Node<'_>, text: usize) {
         if let Some(items) = list_items(node) {
-            for (at, item) in items.iter().enumerate() {
-                let mut extent = extent.clone();
-                extent.items.push(at);
-                self.take(file, &named_by_list(node, item), extent);
+            for item in items {
+                self.take(file, &named_by_list(node, item), text);
             }
             return;
         }
+        let extent = Extent { text, span: node.span };
         let object = read_object(node);
         let key = key_of(&object, file, node.span);
         for problem in &object.problems {
@@ -155,7 +156,8 @@ impl Index {
     }
 
     fn unreadable(&mut self, file: &Arc<str>, content: &str, problem: &yaml::Unreadable) {
-        let line = content.lines().nth(problem.line.saturating_sub(1)).unwrap_or("");
+        let (before, after) = content.split_at_checked(problem.offset).unwrap_or((content, ""));
+        let line = format!("{}{}", before.rsplit('\n').next().unwrap_or(""), after.split('\n').next().unwrap_or(""));
         let help = match (line.contains("{{"), line.starts_with('\t') || line.trim_start_matches(' ').starts_with('\t')) {
             (true, _) => "this looks like a template; render it first: helm template . | palisade … -f -",
             (false, true) => "YAML does not take tabs for indentation",

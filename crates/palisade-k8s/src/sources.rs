@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use palisade_api::tree::{FieldPath, Node, Span, Value};
+use palisade_api::tree::{FieldPath, Span};
 use palisade_api::yaml;
 use palisade_model::{Location, PolicyRef};
 
@@ -45,14 +45,11 @@ pub struct Sources {
     objects: BTreeMap<ObjectKey, Extent>,
 }
 
-/// The document an object stands in, and its place in it when the document is a List.
-#[derive(Clone, Debug)]
+/// Where an object stands: its own text, whether that is a document or an item of a List.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
     pub(crate) text: usize,
-    pub(crate) start: usize,
-    pub(crate) end: usize,
-    pub(crate) line: usize,
-    pub(crate) items: Vec<usize>,
+    pub(crate) span: Span,
 }
 
 /// A marked place in a text.
@@ -65,6 +62,8 @@ pub struct Excerpt {
     pub start: usize,
     /// One past its last byte.
     pub end: usize,
+    /// The field that is marked.
+    pub path: FieldPath,
 }
 
 impl Sources {
@@ -85,49 +84,62 @@ impl Sources {
     pub fn find(&self, key: &ObjectKey, paths: &[FieldPath]) -> Option<Excerpt> {
         let extent = self.objects.get(key)?;
         let text = self.texts.get(extent.text)?;
-        let document = text.content.get(extent.start..extent.end.max(extent.start))?;
-        let document = yaml::documents(document).next()?.ok()?;
-        let mut node = &document.root;
-        for at in &extent.items {
-            node = item(node, *at)?;
-        }
-        let located = paths.iter().map(|path| (node.locate(path), path.0.len()));
-        let mut best: Option<(Span, usize)> = None;
-        for ((span, followed), whole) in located {
-            if best.is_none_or(|(_, before)| followed > before) {
-                best = Some((span, followed));
+        let own = OwnText::of(&text.content, extent.span)?;
+        let document = yaml::documents(&own.content).next()?.ok()?;
+        let mut best = (document.span, 0, FieldPath::default());
+        for path in paths {
+            let (span, followed) = document.locate(path);
+            if followed > best.1 {
+                best = (span, followed, FieldPath(path.0.iter().take(followed).cloned().collect()));
             }
-            if followed == whole {
+            if followed == path.0.len() {
                 break;
             }
         }
-        let span = best.map_or(node.span, |(span, _)| span);
-        let location = Location { file: text.file.clone(), line: span.line + extent.line - 1, column: span.column };
-        Some(Excerpt {
-            location,
-            content: text.content.clone(),
-            start: span.start + extent.start,
-            end: trimmed(&text.content, span, extent.start),
-        })
+        let (line, column) = own.place(best.0);
+        let start = own.offset(best.0.start);
+        let end = start + first_line(own.content.get(best.0.start..best.0.end).unwrap_or(""));
+        let location = Location { file: text.file.clone(), line, column };
+        Some(Excerpt { location, content: text.content.clone(), start, end, path: best.2 })
     }
 
     /// Where an object begins.
     pub fn location(&self, key: &ObjectKey) -> Option<Location> {
-        self.find(key, &[FieldPath::default()]).map(|excerpt| excerpt.location)
+        let extent = self.objects.get(key)?;
+        let text = self.texts.get(extent.text)?;
+        Some(Location { file: text.file.clone(), line: extent.span.line, column: extent.span.column })
     }
 }
 
-pub(crate) fn item<'n, 'a>(node: &'n Node<'a>, at: usize) -> Option<&'n Node<'a>> {
-    match &node.get("items")?.value {
-        Value::List(items) => items.get(at),
-        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Number(_) | Value::Str(_) | Value::Map(_) => None,
+/// The text of one object, cut out so that it can be read alone.
+struct OwnText {
+    content: String,
+    span: Span,
+    /// Spaces that were put in front, where a block needs its indentation.
+    indent: usize,
+}
+
+impl OwnText {
+    fn of(content: &str, span: Span) -> Option<OwnText> {
+        let cut = content.get(span.start..span.end)?;
+        // What stands in braces needs no indentation, and may stand far to the right.
+        let indent = if cut.starts_with(['{', '[']) { 0 } else { span.column - 1 };
+        Some(OwnText { content: format!("{}{cut}", " ".repeat(indent)), span, indent })
+    }
+
+    /// Line and column in the whole text.
+    fn place(&self, inner: Span) -> (usize, usize) {
+        let right = if inner.line == 1 { self.span.column - 1 - self.indent } else { 0 };
+        (self.span.line + inner.line - 1, inner.column + right)
+    }
+
+    /// Byte in the whole text.
+    fn offset(&self, inner: usize) -> usize {
+        self.span.start + inner.saturating_sub(self.indent)
     }
 }
 
-/// The end of a span, without the white space that block structures drag behind them, and never past its first line.
-fn trimmed(content: &str, span: Span, offset: usize) -> usize {
-    let (start, end) = (span.start + offset, span.end + offset);
-    let marked = content.get(start..end).unwrap_or("");
-    let line = marked.lines().next().unwrap_or("").trim_end();
-    start + line.len()
+/// How many bytes of a mark stand on its first line, without the white space that blocks drag behind them.
+fn first_line(marked: &str) -> usize {
+    marked.lines().next().unwrap_or("").trim_end().len()
 }

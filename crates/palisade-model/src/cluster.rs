@@ -144,6 +144,8 @@ pub struct HostPod {
     pub ports: Vec<ContainerPort>,
     /// Whether a Service would send it traffic.
     pub readiness: Readiness,
+    /// The workload it belongs to, if any.
+    pub owner: Option<Owner>,
 }
 
 /// A Service, as kube-proxy reads it.
@@ -153,12 +155,21 @@ pub struct Service {
     pub namespace: Box<str>,
     /// Its name.
     pub name: Box<str>,
-    /// Its virtual addresses; empty for a headless Service.
-    pub cluster_ips: Vec<IpAddr>,
+    /// How its clients reach it.
+    pub reached: Reached,
     /// How its endpoints are found.
     pub kind: ServiceKind,
     /// Its ports.
     pub ports: Vec<ServicePort>,
+}
+
+/// How the clients of a Service reach it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reached {
+    /// At an address that kube-proxy rewrites: cluster IPs, external IPs, load balancer addresses. Empty where none is known yet.
+    Virtual(Vec<IpAddr>),
+    /// At the pods themselves, found by DNS: nothing is rewritten, the port is the pod's own.
+    Headless,
 }
 
 /// How a Service finds its endpoints.

@@ -14,8 +14,8 @@ mod origin;
 mod policy;
 
 pub use cluster::{
-    ContainerPort, Endpoint, EndpointId, HostPod, Model, Namespace, Node, NodeId, Owner, PodName, Readiness, Running, Service, ServiceKind,
-    ServicePort, TargetPort,
+    ContainerPort, Endpoint, EndpointId, HostPod, Model, Namespace, Node, NodeId, Owner, PodName, Reached, Readiness, Running, Service,
+    ServiceKind, ServicePort, TargetPort,
 };
 pub use diagnostic::{Diagnostic, Location, Severity};
 pub use flow::{End, Flow, Path, Place, Protocol, Reason, Verdict};

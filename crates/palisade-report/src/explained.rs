@@ -7,7 +7,7 @@ use palisade_model::{
     Action, Diagnostic, Direction, End, Flow, Model, Path, Place, PolicyRef, PortSet, Reason, RuleRef, Severity, Verdict,
 };
 
-use crate::locate::{mark, matched_paths, nearest_paths, port_path, rule_path};
+use crate::locate::{mark, matched_paths, nearest_paths, peer_path, port_path, rule_path};
 use crate::{manifest, v1, words};
 
 /// Writes down an explanation, with its places in the manifests.
@@ -32,10 +32,17 @@ pub fn explained(
         api_version: v1::API_VERSION.to_owned(),
         kind: "Explanation".to_owned(),
         question,
-        verdict: overall(explanation.answer),
+        verdict: if refused == 0 { overall(explanation.answer) } else { v1::Verdict::Unknown },
+        would_be: (refused > 0).then(|| overall(explanation.answer)),
         trusted: refused == 0,
         qualifications,
-        cases: explanation.cases.iter().map(|case| writer.case(case)).collect(),
+        // A suggestion was tried without the object that is missing, and proves nothing.
+        cases: explanation
+            .cases
+            .iter()
+            .map(|case| writer.case(case))
+            .map(|case| if refused == 0 { case } else { v1::Case { flips: Vec::new(), ..case } })
+            .collect(),
         diagnostics,
     }
 }
@@ -195,11 +202,18 @@ impl Writer<'_> {
     fn tier_mark(&self, step: &engine::TierStep, nearest: Option<&Nearest>, scene: &Scene<'_>) -> Option<v1::Mark> {
         if let Some(nearest) = nearest {
             let label = match (nearest.peer_miss(), nearest.port_miss()) {
-                (Some(miss), _) => words::peer_miss(miss, scene.other),
+                (Some(miss), Some(port)) => {
+                    format!("{}; and {}", words::peer_miss(miss, scene.other), words::port_miss(port, &scene.asked))
+                }
+                (Some(miss), None) => words::peer_miss(miss, scene.other),
                 (None, Some(miss)) => words::port_miss(miss, &scene.asked),
                 (None, None) => "this matches nothing".to_owned(),
             };
             return mark(self.sources, &nearest.step.rule, &nearest_paths(self.model, nearest), label);
+        }
+        if let Some((rule, peer)) = step.rules.iter().find_map(depends_on_dns) {
+            let label = format!("accepts if one of these names resolves to {}", scene.other);
+            return mark(self.sources, rule, &[peer_path(rule, peer).field("domainNames"), peer_path(rule, peer)], label);
         }
         let last = step.rules.last()?;
         match (&step.outcome, &last.result) {
@@ -248,12 +262,33 @@ impl Writer<'_> {
                 ));
             }
         }
+        notes.extend(self.unknown_ports(case));
+        notes.extend(self.unknown_node(case));
         for side in [&case.from, &case.to] {
             if let Some(pod) = side.name.strip_suffix(" (host network)") {
                 notes.push(format!("{pod} is on the host network: policy sees its node, and no selector matches it"));
             }
         }
         notes
+    }
+
+    /// A pod that was only asked about declares no ports, so a rule that names one cannot match it.
+    fn unknown_ports(&self, case: &analysis::Case) -> Option<String> {
+        let Place::Pod(id) = case.to.place else { return None };
+        let unknown = self.model.endpoint(id).is_some_and(|it| it.ports.is_empty());
+        let rules = Direction::BOTH.into_iter().flat_map(|it| &case.decision.walks.of(it).tiers).flat_map(|tier| &tier.rules);
+        let step = rules.into_iter().find(|it| unknown && misses_a_port_name(it))?;
+        let rule = format!("{} of {}", words::rule(&step.rule), words::short(&step.rule.policy));
+        Some(format!("{} declares no ports; {rule} names one, and matches if the pod has it with this number", case.to.name))
+    }
+
+    /// A node always reaches its own pods, and where this pod runs is not known.
+    fn unknown_node(&self, case: &analysis::Case) -> Option<String> {
+        let (Place::Node(_), Place::Pod(id)) = (case.from.place, case.to.place) else { return None };
+        let homeless = self.model.endpoint(id).is_some_and(|it| it.node.is_none());
+        let isolated = matches!(case.decision.walks.ingress.reason, Reason::Isolated(_));
+        (homeless && isolated)
+            .then(|| format!("where {} runs is not known: its own node reaches it, whatever NetworkPolicy says", case.to.name))
     }
 
     fn flip(&self, flip: &analysis::Flip) -> v1::Flip {
@@ -287,7 +322,11 @@ impl Writer<'_> {
             }
             analysis::Edit::Remove(rules) => {
                 let named: Vec<String> = rules.iter().map(|it| format!("{} of {}", words::rule(it), words::policy(&it.policy))).collect();
-                v1::Edit { sentence: format!("remove {}", named.join(" and ")), yaml: None }
+                let last = match rules.iter().any(|it| it.direction == Direction::Egress) {
+                    true => "; list Egress in policyTypes, or a policy without egress rules stops isolating",
+                    false => "",
+                };
+                v1::Edit { sentence: format!("remove {}{last}", named.join(" and ")), yaml: None }
             }
         }
     }
@@ -336,6 +375,22 @@ fn tried(step: &engine::RuleStep, scene: &Scene<'_>) -> v1::Rule {
     };
     let name = step.rule.name.as_deref().map(str::to_owned);
     v1::Rule { rule: step.rule.to_string(), name, action: step.action.to_string(), result, peer, port, missed, nearest: false }
+}
+
+/// A rule that waits for a name, and the entry that holds it.
+fn depends_on_dns(step: &engine::RuleStep) -> Option<(&RuleRef, usize)> {
+    match step.result {
+        engine::Match::DependsOnDns { peer } => Some((&step.rule, peer)),
+        engine::Match::Yes { .. } | engine::Match::No { .. } => None,
+    }
+}
+
+/// A rule that would match but for the name of a port that nobody knows.
+fn misses_a_port_name(step: &engine::RuleStep) -> bool {
+    match &step.result {
+        engine::Match::No { peers: None, ports: Some(misses) } => misses.iter().any(|it| matches!(it, engine::PortMiss::NoSuchName(_))),
+        engine::Match::No { .. } | engine::Match::Yes { .. } | engine::Match::DependsOnDns { .. } => false,
+    }
 }
 
 /// A rule that would match but for an address that nobody knows.

@@ -1,16 +1,18 @@
 //! Test reports as JUnit XML, which every CI system reads.
 
 use crate::text::{Detail, explanation};
-use crate::v1::{Test, TestReport, TestResult};
+use crate::v1::{Diagnostic, Test, TestReport, TestResult};
 
 /// The report as one `testsuites` document, without colours.
 pub fn junit(report: &TestReport) -> String {
-    let total = report.tests.len();
-    let (failed, unknown) = (report.failed, report.unknown);
+    let unread: Vec<&Diagnostic> = report.diagnostics.iter().filter(|it| it.severity == "error").collect();
+    let total = report.tests.len() + unread.len();
+    let (failed, unknown) = (report.failed, report.unknown + unread.len());
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     out.push_str(&format!("<testsuites name=\"palisade\" tests=\"{total}\" failures=\"{failed}\" errors=\"{unknown}\">\n"));
     out.push_str(&format!("  <testsuite name=\"palisade test\" tests=\"{total}\" failures=\"{failed}\" errors=\"{unknown}\">\n"));
     report.tests.iter().for_each(|test| out.push_str(&case(test)));
+    unread.iter().for_each(|it| out.push_str(&refused(it)));
     if !report.diagnostics.is_empty() {
         let noticed: Vec<String> =
             report.diagnostics.iter().map(|it| format!("{}[{}]: {} {}", it.severity, it.code, it.object, it.message)).collect();
@@ -36,6 +38,16 @@ fn case(test: &Test) -> String {
     let details: Vec<String> = test.counterexamples.iter().map(|it| plain(&explanation(&it.explanation, Detail::Decisive))).collect();
     let message = escaped(why);
     format!("{open}>\n      <{element} message=\"{message}\">{}</{element}>\n    </testcase>\n", escaped(&details.join("\n")))
+}
+
+/// Input that could not be read is a test that could not be run.
+fn refused(it: &Diagnostic) -> String {
+    let place = it.place.as_ref().map(|at| format!("{}:{}:{}", at.file, at.line, at.column)).unwrap_or_default();
+    let message = escaped(&format!("{place} {} {} {}", it.object, it.path, it.message));
+    format!(
+        "    <testcase name=\"input: {}\" classname=\"input\">\n      <error message=\"{message}\"/>\n    </testcase>\n",
+        escaped(&it.code)
+    )
 }
 
 fn plain(text: &str) -> String {

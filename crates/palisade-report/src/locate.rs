@@ -1,7 +1,7 @@
 //! From a rule that decided, or missed, to the place in the user's YAML.
 
 use palisade_analysis::Nearest;
-use palisade_engine::{PeerMiss, Scope};
+use palisade_engine::{PeerMiss, PortMiss, Scope};
 use palisade_k8s::{FieldPath, ObjectKey, Sources};
 use palisade_model::{Direction, LabelSelector, Model, NamespaceSet, Operator, Peer, PeerSet, PolicyKind, Requirement, RuleRef};
 
@@ -70,7 +70,13 @@ pub(crate) fn nearest_paths(model: &Model, nearest: &Nearest) -> Vec<FieldPath> 
         return paths;
     }
     match nearest.port {
-        Some(at) => vec![port_path(rule, at).field("port"), port_path(rule, at)],
+        Some(at) => {
+            let field = match nearest.port_miss() {
+                Some(PortMiss::Protocol(_)) => "protocol",
+                Some(_) | None => "port",
+            };
+            vec![port_path(rule, at).field(field), port_path(rule, at)]
+        }
         None => vec![whole],
     }
 }
@@ -124,6 +130,6 @@ pub(crate) fn mark(sources: &Sources, rule: &RuleRef, paths: &[FieldPath], label
     let line = rest.lines().next().unwrap_or("");
     let start = excerpt.start - line_start;
     let end = (excerpt.end - line_start).clamp(start, line.len().max(start));
-    let path = paths.first().map(ToString::to_string).unwrap_or_default();
+    let path = excerpt.path.to_string();
     Some(Mark { place: Place::from(&excerpt.location), path, line: line.to_owned(), start, end, label })
 }

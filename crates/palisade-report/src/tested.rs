@@ -16,11 +16,18 @@ pub fn tested(
     unread: &[Diagnostic],
     unavailable: &[String],
 ) -> v1::TestReport {
-    let tests: Vec<v1::Test> =
-        expectations.iter().zip(outcomes).map(|(expectation, outcome)| test(expectation, outcome, snapshot)).collect();
-    let count = |result| tests.iter().filter(|it| it.result == result).count();
     let noticed: Vec<&Diagnostic> = snapshot.diagnostics.iter().chain(unread).collect();
     let refused = noticed.iter().filter(|it| it.severity == Severity::Error).count();
+    let mut tests: Vec<v1::Test> =
+        expectations.iter().zip(outcomes).map(|(expectation, outcome)| test(expectation, outcome, snapshot)).collect();
+    if refused > 0 {
+        // What was not read might make each of them fail.
+        for test in tests.iter_mut().filter(|it| it.result == v1::TestResult::Passed) {
+            test.result = v1::TestResult::Unknown;
+            test.message = format!("{} by what could be read", test.message);
+        }
+    }
+    let count = |result| tests.iter().filter(|it| it.result == result).count();
     let mut qualifications = Vec::new();
     if refused > 0 {
         qualifications.push(format!("errors were found while reading ({refused}), so nothing is proven"));
@@ -94,7 +101,8 @@ fn unexplained(question: v1::Question, why: String) -> v1::Explanation {
         api_version: v1::API_VERSION.to_owned(),
         kind: "Explanation".to_owned(),
         question,
-        verdict: v1::Verdict::Mixed,
+        verdict: v1::Verdict::Unknown,
+        would_be: None,
         trusted: false,
         qualifications: vec![why],
         cases: Vec::new(),

@@ -13,7 +13,7 @@ fn colour(verdict: Verdict) -> Style {
     let colour = match verdict {
         Verdict::Allowed => AnsiColor::Green,
         Verdict::Denied => AnsiColor::Red,
-        Verdict::DependsOnDns | Verdict::Mixed | Verdict::NoEndpoints => AnsiColor::Yellow,
+        Verdict::DependsOnDns | Verdict::Mixed | Verdict::NoEndpoints | Verdict::Unknown => AnsiColor::Yellow,
     };
     Style::new().bold().fg_color(Some(colour.into()))
 }
@@ -50,7 +50,7 @@ pub fn explanation(it: &Explanation, detail: Detail) -> String {
 
 fn headline(it: &Explanation) -> String {
     let (word, style) = match (it.trusted, it.verdict) {
-        (false, _) => ("UNKNOWN", colour(Verdict::Mixed)),
+        (false, _) | (true, Verdict::Unknown) => ("UNKNOWN", colour(Verdict::Unknown)),
         (true, Verdict::Allowed) => ("ALLOWED", colour(Verdict::Allowed)),
         (true, Verdict::Denied) => ("DENIED", colour(Verdict::Denied)),
         (true, Verdict::DependsOnDns) => ("DEPENDS ON DNS", colour(Verdict::DependsOnDns)),
@@ -63,7 +63,7 @@ fn headline(it: &Explanation) -> String {
         _ => format!("{} → {}", it.question.from, called(it)),
     };
     let place = match (it.trusted, it.cases.as_slice(), it.verdict) {
-        (false, _, verdict) => format!("would be {} by what could be read", plain(verdict)),
+        (false, _, _) => it.would_be.map(|it| format!("would be {} by what could be read", plain(it))).unwrap_or_default(),
         (true, [only], Verdict::Denied) => match (only.egress.verdict, only.ingress.verdict) {
             (Verdict::Denied, Verdict::Denied) => "at the source's egress and at the destination's ingress".to_owned(),
             (Verdict::Denied, _) => "at the source's egress".to_owned(),
@@ -91,6 +91,7 @@ pub fn plain(verdict: Verdict) -> &'static str {
         Verdict::DependsOnDns => "dependent on DNS",
         Verdict::Mixed => "mixed",
         Verdict::NoEndpoints => "without endpoints",
+        Verdict::Unknown => "unknown",
     }
 }
 
@@ -133,7 +134,7 @@ fn walk(direction: &str, name: &str, kind: SideKind, walk: &Walk, detail: Detail
         Verdict::Allowed => "accepted",
         Verdict::Denied => "denied",
         Verdict::DependsOnDns => "depends on DNS",
-        Verdict::Mixed | Verdict::NoEndpoints => plain(walk.verdict),
+        Verdict::Mixed | Verdict::NoEndpoints | Verdict::Unknown => plain(walk.verdict),
     };
     let title = format!("{direction} of {name}");
     let mut out = format!("\n{}  {}\n", painted(BOLD, &format!("{title:<32}")), painted(colour(walk.verdict), verdict));
@@ -204,7 +205,7 @@ fn flips(case: &Case) -> String {
     let mut out = String::new();
     let goal = match case.verdict {
         Verdict::Allowed => "to deny it",
-        Verdict::Denied | Verdict::DependsOnDns | Verdict::Mixed | Verdict::NoEndpoints => "to allow it",
+        Verdict::Denied | Verdict::DependsOnDns | Verdict::Mixed | Verdict::NoEndpoints | Verdict::Unknown => "to allow it",
     };
     for (at, flip) in case.flips.iter().enumerate() {
         let lead = if at == 0 {

@@ -16,9 +16,12 @@ pub struct Explanation {
     pub kind: String,
     /// What was asked.
     pub question: Question,
-    /// The answer over all cases.
+    /// The answer over all cases; `unknown` when an object that may matter could not be read.
     pub verdict: Verdict,
-    /// False when an object that may matter could not be read: then `verdict` is only what the rest says.
+    /// What the objects that could be read say, when the verdict is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub would_be: Option<Verdict>,
+    /// False when the verdict is unknown.
     pub trusted: bool,
     /// Where the verdict is limited by what was read: policies that were refused, resources that are forbidden.
     pub qualifications: Vec<String>,
@@ -57,6 +60,8 @@ pub enum Verdict {
     Mixed,
     /// The Service has no endpoint, so no policy is asked.
     NoEndpoints,
+    /// An object that may matter could not be read.
+    Unknown,
 }
 
 /// One way the connection can go.

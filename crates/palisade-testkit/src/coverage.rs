@@ -18,6 +18,7 @@ impl Coverage {
         for direction in Direction::BOTH {
             for step in &case.decision.walks.of(direction).tiers {
                 self.0.extend(cell(model, case, direction, step));
+                self.0.extend(step.rules.iter().filter_map(|rule| domain_cell(model, case, direction, step.tier, rule)));
             }
         }
     }
@@ -36,6 +37,28 @@ fn cell(model: &Model, case: &Case, direction: Direction, step: &TierStep) -> Op
     let peer = peer_kind(rule, *peer, policy.origin.kind)?;
     let port = port_form(rule, *port)?;
     Some(spell(step.tier, action, direction, peer, port, case.flow.protocol))
+}
+
+/// A rule by domain name decides by leaving the verdict open.
+fn domain_cell(model: &Model, case: &Case, direction: Direction, tier: Tier, step: &RuleStep) -> Option<String> {
+    let Match::DependsOnDns { .. } = step.result else { return None };
+    let policy = model.policies.iter().find(|policy| policy.origin == step.rule.policy)?;
+    let rule = policy.rules.of(direction).iter().find(|it| it.index == step.rule.index)?;
+    let port = match &rule.ports {
+        PortSet::Any => "none",
+        PortSet::Of(entries) => (0..entries.len()).find_map(|at| form_of(entries.get(at)?, case.flow.port, case.flow.protocol))?,
+    };
+    Some(spell(tier, step.action, direction, "domainNames", port, case.flow.protocol))
+}
+
+/// The form of an entry, if it is the one that the flow's port is in.
+fn form_of(entry: &PortMatch, port: Option<u16>, asked: Protocol) -> Option<&'static str> {
+    match entry {
+        PortMatch::Numbers { protocol, ports } if Protocol::Port(*protocol) == asked && port.is_some_and(|it| ports.contains(it)) => {
+            Some(if ports.first() == ports.last() { "number" } else { "range" })
+        }
+        PortMatch::Numbers { .. } | PortMatch::Named { .. } | PortMatch::Unreadable => None,
+    }
 }
 
 fn spell(tier: Tier, action: Action, direction: Direction, peer: &str, port: &str, protocol: Protocol) -> String {
@@ -88,15 +111,19 @@ fn peers(tier: Tier, action: Action, direction: Direction) -> &'static [&'static
         (Tier::NetworkPolicy, Action::Accept, _) => &["any", "own-namespace", "namespaces", "pods", "ipBlock"],
         (Tier::NetworkPolicy, Action::Deny | Action::Pass, _) => &[],
         (Tier::Admin | Tier::Baseline, _, Direction::Ingress) => &["namespaces", "pods"],
-        (Tier::Admin | Tier::Baseline, _, Direction::Egress) => &["namespaces", "pods", "networks", "nodes"],
+        (Tier::Admin | Tier::Baseline, Action::Accept, Direction::Egress) => &["namespaces", "pods", "networks", "nodes", "domainNames"],
+        (Tier::Admin | Tier::Baseline, Action::Deny | Action::Pass, Direction::Egress) => &["namespaces", "pods", "networks", "nodes"],
     }
 }
 
 /// Port forms with their protocols. Names cannot stand beside networks and nodes in the experimental CRD.
 fn traffic(peer: &str) -> Vec<(&'static str, Protocol)> {
     let with_ports = [Protocol::TCP, Protocol::UDP, Protocol::SCTP];
-    let forms: &[&str] =
-        if matches!(peer, "networks" | "nodes") { &["none", "number", "range"] } else { &["none", "number", "range", "named"] };
+    let forms: &[&str] = if matches!(peer, "networks" | "nodes" | "domainNames") {
+        &["none", "number", "range"]
+    } else {
+        &["none", "number", "range", "named"]
+    };
     let mut traffic = vec![("none", Protocol::Icmp)];
     traffic.extend(forms.iter().flat_map(|form| with_ports.map(|protocol| (*form, protocol))));
     traffic

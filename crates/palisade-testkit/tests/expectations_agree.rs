@@ -111,8 +111,10 @@ fn networks(model: &Model) -> BTreeSet<IpNet> {
 
 /// The bounds of every block, and one of each family in between.
 fn addresses(model: &Model) -> BTreeSet<IpAddr> {
-    let owned =
-        |address: &IpAddr| model.place_of(*address) != Place::Outside || model.services.iter().any(|it| it.cluster_ips.contains(address));
+    let owned = |address: &IpAddr| {
+        model.place_of(*address) != Place::Outside
+            || model.services.iter().any(|it| matches!(&it.reached, palisade_model::Reached::Virtual(all) if all.contains(address)))
+    };
     let bounds = networks(model).into_iter().flat_map(|it| [it.network(), it.broadcast()]);
     let others = ["192.0.2.77", "10.200.3.4", "2001:db8:77::1", "fd00:77::1"].map(|it| it.parse().unwrap());
     bounds.chain(others).filter(|it| !owned(it)).collect()

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, anyhow, bail};
 use palisade_analysis::{Asked, Party, PortAsked};
-use palisade_model::Protocol;
+use palisade_model::{Place, Protocol};
 use palisade_report::{explained, text, v1};
 
 use crate::cli::{ExplainArgs, Output};
@@ -13,6 +13,7 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<Outcome> {
     let asked = asked(args)?;
     within_namespace(args, &asked)?;
     let input = input::read(&args.input)?;
+    strangers(args, &asked, &input)?;
     let explanation = match explain(&input, args, &asked) {
         Ok(explanation) => explanation,
         Err(error) => {
@@ -24,7 +25,9 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<Outcome> {
     let exit = match (explanation.trusted, explanation.verdict) {
         (true, v1::Verdict::Allowed) => Exit::Yes,
         (true, v1::Verdict::Denied) => Exit::No,
-        (true, v1::Verdict::DependsOnDns | v1::Verdict::Mixed | v1::Verdict::NoEndpoints) | (false, _) => Exit::CannotTell,
+        (true, v1::Verdict::DependsOnDns | v1::Verdict::Mixed | v1::Verdict::NoEndpoints | v1::Verdict::Unknown) | (false, _) => {
+            Exit::CannotTell
+        }
     };
     let detail = if args.verbose { text::Detail::Everything } else { text::Detail::Decisive };
     Ok(match args.output {
@@ -55,6 +58,18 @@ fn within_namespace(args: &ExplainArgs, asked: &Asked) -> Result<()> {
         let elsewhere = party.namespace().is_some_and(|it| it != listed);
         if elsewhere {
             bail!("`{flag}` is outside of namespace `{listed}`, and with `-n` no policies of other namespaces are read");
+        }
+    }
+    Ok(())
+}
+
+/// With `-n` an address may be that of a pod that was not listed.
+fn strangers(args: &ExplainArgs, asked: &Asked, input: &Input) -> Result<()> {
+    let Some(listed) = &args.input.namespace else { return Ok(()) };
+    for party in [&asked.from, &asked.to] {
+        let Party::Address(address) = party else { continue };
+        if input.snapshot.model.place_of(*address) == Place::Outside {
+            bail!("{address} belongs to nothing in namespace `{listed}`, and with `-n` it may be a pod of another one");
         }
     }
     Ok(())

@@ -38,6 +38,7 @@ pub(crate) fn from(gathered: Gathered) -> Input {
     for text in gathered.texts {
         index.read(text);
     }
+    index.note(index.is_empty().then(nothing_read));
     // A resource that is not installed has no objects to miss; one that is forbidden may have any.
     let forbidden: Vec<&str> = gathered.unavailable.iter().filter(|it| it.why == Why::Forbidden).map(|it| it.resource.as_str()).collect();
     let (policies, others): (Vec<&str>, Vec<&str>) = forbidden.into_iter().partition(|it| it.contains("networkpolicies"));
@@ -47,6 +48,19 @@ pub(crate) fn from(gathered: Gathered) -> Input {
         false => vec![format!("this user may not list {}, so the answer is without what they would say", others.join(", "))],
     };
     Input { snapshot: index.snapshot(), unavailable }
+}
+
+/// A pipe whose first half failed looks like a cluster without policies.
+fn nothing_read() -> Diagnostic {
+    Diagnostic {
+        severity: Severity::Error,
+        code: "nothing-read",
+        location: None,
+        object: Box::default(),
+        path: Box::default(),
+        message: "no object was read that policy depends on, and an answer from nothing would always be yes".into(),
+        help: Some("check what `-f` names, or the command in front of the pipe".into()),
+    }
 }
 
 /// A policy that nobody may see may say anything, so no verdict can be trusted without it.

@@ -31,7 +31,7 @@ pub(super) fn read(file: &str, text: &str) -> (Vec<Expectation>, Vec<Diagnostic>
     let mut reading = Reading { file: file.into(), text, expectations: Vec::new(), diagnostics: Vec::new() };
     for document in yaml::documents(text) {
         match document {
-            Ok(document) => reading.document(&document.root),
+            Ok(document) => reading.document(&document),
             Err(problem) => reading.unreadable(&problem),
         }
     }

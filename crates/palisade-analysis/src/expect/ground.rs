@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use palisade_engine::selects;
-use palisade_model::{Direction, EndpointId, IpBlock, Model, NamespaceSet, Peer, PeerSet, PerDirection, Place, Policy, Subject};
+use palisade_model::{Direction, EndpointId, IpBlock, Model, NamespaceSet, Peer, PeerSet, PerDirection, Place, Policy, Reached, Subject};
 
 /// The model and what was worked out about it.
 pub(super) struct Ground<'m> {
@@ -140,6 +140,9 @@ fn networks(model: &Model) -> BTreeSet<IpNet> {
 fn inside(model: &Model) -> BTreeSet<IpAddr> {
     let pods = model.endpoints.iter().flat_map(|it| &it.addresses);
     let nodes = model.nodes.iter().flat_map(|it| &it.addresses);
-    let services = model.services.iter().flat_map(|it| &it.cluster_ips);
+    let services = model.services.iter().flat_map(|it| match &it.reached {
+        Reached::Virtual(addresses) => addresses.as_slice(),
+        Reached::Headless => &[],
+    });
     pods.chain(nodes).chain(services).copied().collect()
 }

@@ -29,7 +29,7 @@ pub fn judge(objects: &Objects, from: &Party, to: &Party, protocol: RawProtocol,
             let mut verdicts = Vec::new();
             for (pod, port) in picks {
                 let destination = world.locate_pod(pod);
-                let route = Route::Service;
+                let route = if service::is_headless_named(&world, namespace, name) { Route::Direct } else { Route::Service };
                 let flow = Flow::new(&source, &destination, protocol, Some(port), route);
                 verdicts.push((pod, verdict(&world, &flow)?));
             }

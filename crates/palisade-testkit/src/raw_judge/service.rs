@@ -28,6 +28,8 @@ pub(super) fn endpoints<'a>(
         .iter()
         .filter(|pod| !pod.is_completed() && is_behind(service, pod))
         .filter_map(|pod| Some((pod, target(entry, port, protocol, pod)?)))
+        // Clients of a headless Service call the pods themselves, on the port they were told.
+        .map(|(pod, target)| (pod, if is_headless(service) { port } else { target }))
         .collect();
     if at(service, "/spec/publishNotReadyAddresses").as_bool() == Some(true) {
         return Ok(picks);
@@ -36,6 +38,17 @@ pub(super) fn endpoints<'a>(
     let staying: Vec<_> = ready.iter().copied().filter(|(pod, _)| !pod.is_terminating()).collect();
     // Terminating pods serve only when nobody else does.
     Ok(if staying.is_empty() { ready } else { staying })
+}
+
+/// Without an address of its own nothing is rewritten.
+fn is_headless(service: &Value) -> bool {
+    text(service, "/spec/clusterIP") == Some("None")
+}
+
+/// Whether the clients of this Service call the pods themselves.
+pub(super) fn is_headless_named(world: &World<'_>, in_namespace: &str, named: &str) -> bool {
+    let mut services = world.objects.iter().filter(|it| is_kind(it, "v1", "Service"));
+    services.any(|it| namespace(it) == in_namespace && name(it) == named && is_headless(it))
 }
 
 /// A Service without a selector has no pods of its own choice.
