@@ -30,7 +30,7 @@ pub(crate) fn parse(options: &[&str]) -> Result<()> {
         Some(binary) => binary,
         None => build(&root)?,
     };
-    let folder = Folder::new()?;
+    let folder = Folder::new("files")?;
     let files = manifests(AMOUNT);
     write(&folder.0, &files)?;
     let bytes: usize = files.iter().map(|(_, text)| text.len()).sum();
@@ -43,16 +43,24 @@ pub(crate) fn parse(options: &[&str]) -> Result<()> {
         files.len()
     );
 
+    let listed = Folder::new("list")?;
+    write(&listed.0, &[("list.yaml".to_owned(), as_list(&files))])?;
+
+    let explain_list = explain(&binary, &listed.0);
     let explain = explain(&binary, &folder.0);
     let baseline = baseline(&folder.0);
-    let mut own = Vec::new();
-    let mut plain = Vec::new();
-    // In turns, so that whatever slows the machine down slows both.
+    let (mut plain, mut own, mut list) = (Vec::new(), Vec::new(), Vec::new());
+    // In turns, so that whatever slows the machine down slows all.
     for _ in 0..options.runs {
         plain.push(cpu_time(&baseline, &[0])?);
         own.push(cpu_time(&explain, &[0, 1])?);
+        list.push(cpu_time(&explain_list, &[0, 1])?);
     }
-    let rows = [("words of the same files (wc)", Spread::of(&plain)?), ("palisade explain", Spread::of(&own)?)];
+    let rows = [
+        ("words of the same files (wc)", Spread::of(&plain)?),
+        ("palisade explain", Spread::of(&own)?),
+        ("the same as one List", Spread::of(&list)?),
+    ];
     print!("{}", table(&rows, options.runs));
     match peak_memory(&explain) {
         Some(kibibytes) => println!("memory at its peak: {:.1} MiB", kibibytes / 1024.0),
@@ -99,8 +107,8 @@ fn build(root: &Path) -> Result<PathBuf> {
 struct Folder(PathBuf);
 
 impl Folder {
-    fn new() -> Result<Folder> {
-        let path = std::env::temp_dir().join(format!("palisade-bench-{}", std::process::id()));
+    fn new(what: &str) -> Result<Folder> {
+        let path = std::env::temp_dir().join(format!("palisade-bench-{}-{what}", std::process::id()));
         std::fs::create_dir(&path).with_context(|| format!("cannot make `{}`", path.display()))?;
         Ok(Folder(path))
     }
@@ -112,6 +120,22 @@ impl Drop for Folder {
             eprintln!("cannot remove `{}`: {error}", self.0.display());
         }
     }
+}
+
+/// All documents as the items of one List, as `kubectl get -o yaml` prints them.
+fn as_list(files: &[(String, String)]) -> String {
+    let mut list = String::from("apiVersion: v1\nkind: List\nitems:\n");
+    let documents = files.iter().flat_map(|(_, text)| text.split("---\n")).filter(|it| !it.trim().is_empty());
+    for document in documents {
+        let lines = document.lines().filter(|line| !line.starts_with('#'));
+        for (at, line) in lines.enumerate() {
+            let lead = if at == 0 { "- " } else { "  " };
+            list.push_str(lead);
+            list.push_str(line);
+            list.push('\n');
+        }
+    }
+    list
 }
 
 fn explain(binary: &Path, folder: &Path) -> Vec<String> {

@@ -30,6 +30,8 @@ pub struct Explanation {
     pub model: Model,
     /// Namespaces that only the question speaks of.
     pub assumed: Vec<String>,
+    /// Set when no packet can go from one end to the other: the verdict is then that of policy alone.
+    pub impossible: Option<String>,
 }
 
 /// What came out, over all cases.
@@ -72,6 +74,9 @@ pub struct Side {
 /// Answers one question, and says what would change the answer. An error means that the question names something that is not there.
 pub fn explain(model: &Model, asked: &Asked) -> Result<Explanation, String> {
     let mut explanation = answer(model, asked)?;
+    if let Some(why) = explanation.impossible {
+        return Err(why);
+    }
     for case in &mut explanation.cases {
         case.flips = flips(&explanation.model, &case.flow, &case.decision);
     }
@@ -87,9 +92,14 @@ pub fn answer(model: &Model, asked: &Asked) -> Result<Explanation, String> {
     let to = part_replicas(&mut model, &from, to);
     let called: Vec<Place> = to.iter().map(|it| it.candidate.place).collect();
     let mut cases = Vec::new();
+    let mut impossible = None;
     for (from, from_alike) in alike(&model, &from, |it| (it, None, Meets::of(it.place, &called))) {
         let caller = [from.place];
         for (to, to_alike) in alike(&model, &to, |it: &Destination| (&it.candidate, it.port, Meets::of(it.candidate.place, &caller))) {
+            if !share_a_family(from, &to.candidate) {
+                let ends = format!("{} and {}", from.name, to.candidate.name);
+                impossible = Some(format!("{ends} have no IP family in common, so there is no such connection"));
+            }
             for pair in ends(from, &to.candidate) {
                 let flow = Flow { from: pair.from, to: pair.to, protocol: asked.protocol, port: to.port, path: to.path };
                 let decision = decide(&model, &flow);
@@ -102,7 +112,14 @@ pub fn answer(model: &Model, asked: &Asked) -> Result<Explanation, String> {
     }
     let cases = merge_families(cases);
     let assumed = model.namespaces.keys().filter(|name| !read.namespaces.contains_key(*name)).map(|name| name.to_string()).collect();
-    Ok(Explanation { answer: overall(&cases), cases, model, assumed })
+    Ok(Explanation { answer: overall(&cases), cases, model, assumed, impossible })
+}
+
+/// Whether a packet can go from one to the other; addresses that are not known may be of any family.
+fn share_a_family(from: &Candidate, to: &Candidate) -> bool {
+    let families = |it: &Candidate| -> Vec<Family> { it.addresses.iter().map(|address| Family::of(*address)).collect() };
+    let (from, to) = (families(from), families(to));
+    from.is_empty() || to.is_empty() || from.iter().any(|it| to.contains(it))
 }
 
 fn overall(cases: &[Case]) -> Answer {

@@ -163,6 +163,14 @@ impl Writer<'_> {
 
     fn sentence(&self, step: &engine::TierStep, nearest: Option<&Nearest>, scene: &Scene<'_>) -> String {
         let direction = scene.direction;
+        if let Some((rule, _)) = step.rules.iter().find_map(depends_on_dns) {
+            return format!(
+                "Accept by {} {} if a name resolves to it; otherwise {}",
+                words::short(&rule.policy),
+                words::rule(rule),
+                otherwise(step)
+            );
+        }
         match step.outcome {
             engine::Outcome::Matched(action) => match step.rules.last() {
                 Some(last) => format!("{action} by {} {}", words::short(&last.rule.policy), words::rule(&last.rule)),
@@ -375,6 +383,14 @@ fn tried(step: &engine::RuleStep, scene: &Scene<'_>) -> v1::Rule {
     };
     let name = step.rule.name.as_deref().map(str::to_owned);
     v1::Rule { rule: step.rule.to_string(), name, action: step.action.to_string(), result, peer, port, missed, nearest: false }
+}
+
+/// What a tier says when no name resolves.
+fn otherwise(step: &engine::TierStep) -> String {
+    match (&step.outcome, step.rules.last()) {
+        (engine::Outcome::Matched(action), Some(last)) => format!("{action} by {}", words::rule(&last.rule)),
+        (_, _) => "no rule matches".to_owned(),
+    }
 }
 
 /// A rule that waits for a name, and the entry that holds it.
