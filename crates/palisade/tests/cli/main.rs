@@ -8,6 +8,7 @@ mod bad_input;
 mod explain;
 mod misc;
 mod nft;
+mod test;
 
 use std::path::{Path, PathBuf};
 
