@@ -12,10 +12,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 Examples:
   palisade demo                                                   see it work, without a cluster
   palisade explain -f manifests/ --from shop/web --to shop/db --port 5432
-  kubectl get netpol,ns,pods -A -o yaml | palisade explain -f - --from shop/web --to 10.1.2.3 --port 443
+  kubectl get netpol,ns,pods -A -o yaml | palisade explain -f - --from shop/web --to shop/db --port 80
   palisade test -f manifests/ expectations.yaml
 
-As a kubectl plugin: name the binary kubectl-palisade, put it on the PATH, and say `kubectl palisade explain …`.
+As a kubectl plugin: name the binary kubectl-palisade, on your PATH, and say `kubectl palisade …`.
 Exit codes: 0 yes, allowed, clean; 1 no, denied, found something; 2 could not tell.")]
 pub(crate) struct Cli {
     /// When to use colours
@@ -83,22 +83,20 @@ An end of the connection is one of
   shop/web-7c9          a pod, or a workload of that name
   shop/deploy/web       the pods of a workload (deploy, sts, ds, rs, rc, job, cj)
   shop/app=web,v=2      any pod with these labels, whether it exists or not
-  10.1.2.3, fd00::7     an address; if a pod, a node or a Service has it, it is that pod, node or Service
+  10.1.2.3, fd00::7     an address; if a pod, a node or a Service has it, it is that
   node/worker-1         a node, or anything on its host network
-  svc/shop/db           a Service, only as --to: the port is the Service's, and the pods behind it are judged
+  svc/shop/db           a Service, only as --to, with the Service's port: its pods are judged
 
 Examples:
   palisade explain -f manifests/ --from shop/web --to shop/db --port 5432
-  palisade explain -f policies.yaml --from shop/app=web --to shop/app=db --port 5432      no pods needed
+  palisade explain -f policies.yaml --from shop/app=web --to shop/app=db --port 5432
   palisade explain -f manifests/ --from 203.0.113.7 --to svc/shop/web --port http
   palisade explain -f manifests/ --from shop/web --to shop/db --protocol icmp -o json
   helm template . | palisade explain -f - --from shop/web --to shop/db --port 5432
-  palisade explain --context prod --from shop/web --to shop/db --port 5432               asks the live cluster
+  palisade explain --context prod --from shop/web --to shop/db --port 5432
 
 Exit codes: 0 allowed, 1 denied, 2 could not tell.")]
 pub(crate) struct ExplainArgs {
-    #[command(flatten)]
-    pub(crate) input: InputArgs,
     /// Who opens the connection
     #[arg(long, value_name = "END")]
     pub(crate) from: String,
@@ -117,6 +115,8 @@ pub(crate) struct ExplainArgs {
     /// text for people, json for programs (`palisade schema explanation` is its schema)
     #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
     pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -140,18 +140,18 @@ Expectations:
 Examples:
   palisade test -f manifests/ expectations.yaml
   helm template . | palisade test -f - expectations.yaml -o junit > junit.xml
-  palisade test --context prod expectations.yaml                                asks the live cluster
+  palisade test --context prod expectations.yaml
 
 Exit codes: 0 all hold, 1 some do not, 2 could not tell.")]
 pub(crate) struct TestArgs {
-    #[command(flatten)]
-    pub(crate) input: InputArgs,
     /// Files of expectations
     #[arg(required = true, value_name = "EXPECTATIONS")]
     pub(crate) expectations: Vec<PathBuf>,
     /// text for people, json for programs (`palisade schema test-report`), junit for CI
     #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
     pub(crate) output: TestOutput,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -182,11 +182,11 @@ pub(crate) enum NftCommand {
 
 #[derive(Args, Debug)]
 pub(crate) struct NftRenderArgs {
-    #[command(flatten)]
-    pub(crate) input: InputArgs,
     /// The node, by name
     #[arg(long, value_name = "NAME")]
     pub(crate) node: String,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
 }
 
 #[derive(Args, Debug)]
