@@ -209,5 +209,5 @@ fn part_replicas(model: &mut Model, from: &[Candidate], mut to: Vec<Destination>
 }
 
 pub(crate) fn stands_for_workload(endpoint: &Endpoint) -> bool {
-    endpoint.owner.as_ref().is_some_and(|owner| owner.name == endpoint.name.name)
+    endpoint.workload().is_some_and(|owner| owner.name == endpoint.name.name)
 }

@@ -161,7 +161,7 @@ fn relabel(model: &Model, flow: &Flow, direction: Direction, walk: &Walk) -> Opt
     let (pod, labels) = (pod_at(model, other(flow, direction))?, labels?);
     // The labels of a workload's pods are its selector's, and a Service may find the pod by them: changing those breaks more than it mends. A
     // pod that was only asked about has none to change.
-    let bare = pod.owner.is_none() && !pod.name.name.contains(['=', '(']);
+    let bare = pod.owners.is_empty() && !pod.name.name.contains(['=', '(']);
     let selected = |key: &str| model.services.iter().any(|it| it.namespace == pod.name.namespace && selects_by(&it.kind, key));
     if !bare || labels.iter().any(|(key, _)| selected(key)) {
         return None;
@@ -267,7 +267,7 @@ fn telling_labels(labels: &Labels) -> LabelSelector {
 }
 
 fn short_name(pod: &Endpoint) -> String {
-    let name = pod.owner.as_ref().map_or(&pod.name.name, |owner| &owner.name);
+    let name = pod.workload().map_or(&pod.name.name, |owner| &owner.name);
     let clean: String =
         name.chars().map(|it| if it.is_ascii_alphanumeric() || it == '-' { it.to_ascii_lowercase() } else { '-' }).collect();
     let short: String = clean.chars().take(40).collect();

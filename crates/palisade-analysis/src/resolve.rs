@@ -132,7 +132,7 @@ fn hypothetical(model: &mut Model, namespace: &str, labels: palisade_model::Labe
         .find(|it| *it.name.namespace == *namespace && !labels.is_empty() && labels.iter().all(|(k, v)| it.labels.get(k) == Some(v)));
     let ports = alike.map_or_else(Vec::new, |it| it.ports.iter().filter(|port| named(port)).cloned().collect());
     let (readiness, running) = (Readiness::Ready, Running::NotSaid);
-    let endpoint = Endpoint { name: pod, labels, addresses: Vec::new(), node: None, ports, owner: None, readiness, running };
+    let endpoint = Endpoint { name: pod, labels, addresses: Vec::new(), node: None, ports, owners: Vec::new(), readiness, running };
     model.endpoints.push(endpoint);
     Candidate { place: Place::Pod(EndpointId(model.endpoints.len() - 1)), addresses: Vec::new(), name: format!("{namespace}/{name}") }
 }
@@ -183,7 +183,7 @@ fn on_host_network(model: &Model, namespace: &str, wanted: impl Fn(&HostPod) -> 
 
 fn owned_by(model: &Model, namespace: &str, owns: impl Fn(&palisade_model::Owner) -> bool) -> Vec<Candidate> {
     let belongs = |(at, it): (usize, &Endpoint)| {
-        let owned = *it.name.namespace == *namespace && it.owner.as_ref().is_some_and(&owns);
+        let owned = *it.name.namespace == *namespace && it.owners.iter().any(&owns);
         owned.then(|| candidate(model, at)).flatten()
     };
     model.endpoints.iter().enumerate().filter_map(belongs).collect()
@@ -200,7 +200,7 @@ fn workload(model: &Model, namespace: &str, kind: &str, name: &str) -> Result<Ve
     if !pods.is_empty() {
         return Ok(pods);
     }
-    let owned = |pod: &HostPod| pod.owner.as_ref().is_some_and(|owner| *owner.kind == *kind && *owner.name == *name);
+    let owned = |pod: &HostPod| pod.owners.iter().any(|owner| *owner.kind == *kind && *owner.name == *name);
     let hosts = on_host_network(model, namespace, owned);
     if hosts.is_empty() { Err(format!("{kind} {}", nothing_named(model, namespace, name))) } else { Ok(hosts) }
 }
@@ -208,7 +208,7 @@ fn workload(model: &Model, namespace: &str, kind: &str, name: &str) -> Result<Ve
 fn nothing_named(model: &Model, namespace: &str, name: &str) -> String {
     let names = model.endpoints.iter().filter(|it| *it.name.namespace == *namespace);
     let mut known: Vec<String> =
-        names.flat_map(|it| it.owner.iter().map(|owner| owner.name.to_string()).chain([it.name.name.to_string()])).collect();
+        names.flat_map(|it| it.owners.iter().map(|owner| owner.name.to_string()).chain([it.name.name.to_string()])).collect();
     let hosts = model.nodes.iter().flat_map(|it| &it.host_pods).filter(|it| *it.name.namespace == *namespace);
     known.extend(hosts.map(|it| it.name.name.to_string()));
     known.sort();

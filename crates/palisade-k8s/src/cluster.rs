@@ -104,15 +104,15 @@ fn add_pod(model: &mut Model, nodes: &mut BTreeMap<Box<str>, Node>, owners: &Own
         (true | false, false) => Readiness::NotReady,
     };
     let (labels, addresses, ports) = (pod.meta.labels.clone(), pod.addresses.clone(), pod.template.ports.clone());
-    let owner = owners.root_of_pod(key, pod);
+    let owners = owners.of_pod(key, pod);
     if pod.template.host_network {
         // SPEC: semantics 1.7: its traffic is node traffic.
         let node = host_node(nodes, pod.template.node_name.as_deref(), &name);
         add_addresses(node, pod.host_addresses.iter().chain(&pod.addresses).copied());
-        node.host_pods.push(HostPod { name, labels, ports, readiness, owner });
+        node.host_pods.push(HostPod { name, labels, ports, readiness, owners });
         return;
     }
-    model.endpoints.push(Endpoint { name, labels, addresses, node: None, ports, owner, readiness, running });
+    model.endpoints.push(Endpoint { name, labels, addresses, node: None, ports, owners, readiness, running });
 }
 
 /// SPEC: the pods of a workload differ in name and address only, so one endpoint stands for all of them until they are read one by one.
@@ -123,14 +123,14 @@ fn add_workload(model: &mut Model, nodes: &mut BTreeMap<Box<str>, Node>, owners:
     }
     let name = pod_name(key);
     let (labels, ports, readiness) = (workload.labels.clone(), workload.template.ports.clone(), Readiness::Ready);
-    let owner = Some(Owner { kind: key.kind.clone(), name: key.name.clone() });
+    let owners = vec![Owner { kind: key.kind.clone(), name: key.name.clone() }];
     if workload.template.host_network {
         let node = host_node(nodes, workload.template.node_name.as_deref(), &name);
-        node.host_pods.push(HostPod { name, labels, ports, readiness, owner });
+        node.host_pods.push(HostPod { name, labels, ports, readiness, owners });
         return;
     }
     let (addresses, running) = (Vec::new(), Running::NotSaid);
-    model.endpoints.push(Endpoint { name, labels, addresses, node: None, ports, owner, readiness, running });
+    model.endpoints.push(Endpoint { name, labels, addresses, node: None, ports, owners, readiness, running });
 }
 
 /// The node of a host-network pod; one is assumed for a pod that nobody has placed.
@@ -216,9 +216,8 @@ impl Owners {
         unread.then(|| sibling(last, "Deployment", name))
     }
 
-    fn root_of_pod(&self, key: &ObjectKey, pod: &Pod) -> Option<Owner> {
-        let root = self.chain(key, pod).pop()?;
-        Some(Owner { kind: root.kind, name: root.name })
+    fn of_pod(&self, key: &ObjectKey, pod: &Pod) -> Vec<Owner> {
+        self.chain(key, pod).into_iter().rev().map(|it| Owner { kind: it.kind, name: it.name }).collect()
     }
 }
 

@@ -70,8 +70,8 @@ pub struct Endpoint {
     pub node: Option<NodeId>,
     /// The ports its containers and sidecars declare.
     pub ports: Vec<ContainerPort>,
-    /// The workload it belongs to, if any.
-    pub owner: Option<Owner>,
+    /// The workloads it belongs to, the outermost first.
+    pub owners: Vec<Owner>,
     /// Whether a Service would send it traffic.
     pub readiness: Readiness,
     /// Who has an address that two pods claim.
@@ -98,7 +98,7 @@ pub enum Readiness {
     Terminating,
 }
 
-/// The workload a pod belongs to: the outermost one that is known.
+/// A workload that a pod belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Owner {
     /// Its kind, as the API spells it.
@@ -144,8 +144,8 @@ pub struct HostPod {
     pub ports: Vec<ContainerPort>,
     /// Whether a Service would send it traffic.
     pub readiness: Readiness,
-    /// The workload it belongs to, if any.
-    pub owner: Option<Owner>,
+    /// The workloads it belongs to, the outermost first.
+    pub owners: Vec<Owner>,
 }
 
 /// A Service, as kube-proxy reads it.
@@ -208,6 +208,13 @@ pub enum TargetPort {
     Number(u16),
     /// By the name of a container port.
     Name(Box<str>),
+}
+
+impl Endpoint {
+    /// The workload that people know it by: the outermost one.
+    pub fn workload(&self) -> Option<&Owner> {
+        self.owners.first()
+    }
 }
 
 impl Model {

@@ -18,7 +18,7 @@ fn cluster(policies: &[Policy]) -> Model {
         addresses: Vec::new(),
         node: Some(NodeId(at)),
         ports: vec![sql.clone()],
-        owner: None,
+        owners: Vec::new(),
         readiness: Readiness::Ready,
         running: palisade_model::Running::Yes,
     };

@@ -51,7 +51,7 @@ fn wrong_pairs(model: &Model, (protocol, port): (Protocol, Option<u16>), wanted:
     let ends: Vec<_> = parties.into_iter().zip(&model.endpoints).collect();
     let pairs = ends.clone().into_iter().flat_map(move |from| ends.clone().into_iter().map(move |to| (from.clone(), to)));
     pairs.filter_map(move |((from, from_pod), (to, to_pod))| {
-        let workload = to_pod.owner.as_ref().is_some_and(|it| it.name == to_pod.name.name);
+        let workload = to_pod.workload().is_some_and(|it| it.name == to_pod.name.name);
         if (from == to && !workload) || !can_meet(from_pod, to_pod) {
             return None;
         }

@@ -141,7 +141,7 @@ fn member_ends(ground: &mut Ground<'_>, outside: &[IpAddr], member: &Member) -> 
         Member::External => outside.iter().copied().map(at_outside).collect(),
         Member::Network(network) => outside.iter().filter(|it| network.contains(*it)).copied().map(at_outside).collect(),
         Member::Pods { namespace, name } => pods(&ground.stage, ground.read, &|it| {
-            let names = [Some(&it.name.name), it.owner.as_ref().map(|owner| &owner.name)];
+            let names = [Some(&it.name.name), it.workload().map(|owner| &owner.name)];
             glob(namespace, &it.name.namespace) && names.into_iter().flatten().any(|it| glob(name, it))
         }),
         Member::Party(party @ Party::Labels { namespace, labels }) => {
