@@ -2,15 +2,12 @@
 //!
 //! Both ways stand side by side here so that one cannot change without the other: what `lower` writes, `raise` reads.
 
-use palisade_nft::{Address, CtState, End, Key, Match, Rule, Statement, Value};
+use palisade_nft::{Address, CtState, End, Key, LOG_GROUP, LOG_PREFIX, Match, Rule, Statement, Value};
 
 use crate::expression::{Compare, Expression, Lookup, LookupResult, NETWORK, TRANSPORT};
 use crate::uapi::meta;
 use crate::wire::Odd;
 
-/// The NFLOG group that denied packets are sent to; `palisade_nft::render` writes the same.
-const LOG_GROUP: u16 = 4791;
-const LOG_PREFIX: &str = "palisade:";
 /// `RTN_LOCAL`.
 const LOCAL: u32 = 2;
 /// The second half of a pair of addresses: after four bytes, or after a whole register of sixteen.

@@ -19,6 +19,7 @@ pub use ids::Ids;
 pub use lower::{NodeView, lower};
 pub use render::render;
 pub use ruleset::{
-    Address, Chain, CtState, DataMap, End, Hook, IntervalMap, Key, Match, Origin, Rule, Ruleset, Statement, Value, Verdict, VerdictMap,
+    Address, Chain, CtState, DataMap, End, Hook, IntervalMap, Key, LOG_GROUP, LOG_PREFIX, Match, Origin, Rule, Ruleset, Statement, Value,
+    Verdict, VerdictMap,
 };
 pub use trace::{Packet, Traced, trace};

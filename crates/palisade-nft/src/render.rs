@@ -1,7 +1,8 @@
 //! The ruleset as nft text, for people and for `nft -f`.
 
 use crate::ruleset::{
-    Address, Chain, CtState, DataMap, End, Hook, IntervalMap, Key, Match, Rule, Ruleset, Statement, Value, Verdict, VerdictMap,
+    Address, Chain, CtState, DataMap, End, Hook, IntervalMap, Key, LOG_GROUP, LOG_PREFIX, Match, Rule, Ruleset, Statement, Value, Verdict,
+    VerdictMap,
 };
 
 /// The table as `nft -f` takes it. The same ruleset always gives the same bytes.
@@ -119,7 +120,7 @@ fn statement(it: &Statement) -> String {
             format!("meta priority set {} {field} map @{map}", layer(*family))
         }
         Statement::Counter => "counter".to_owned(),
-        Statement::Log(origin) => format!("log prefix \"palisade:{origin:08x} \" group {LOG_GROUP}"),
+        Statement::Log(origin) => format!("log prefix \"{LOG_PREFIX}{origin:08x} \" group {LOG_GROUP}"),
         Statement::Look { by: Key::Number, map } => format!("meta priority vmap @{map}"),
         Statement::Look { by: Key::Pair(family), map } => {
             let layer = layer(*family);
@@ -141,6 +142,3 @@ fn layer(family: Address) -> &'static str {
         Address::V6 => "ip6",
     }
 }
-
-/// The NFLOG group that denied packets are sent to.
-const LOG_GROUP: u16 = 4791;

@@ -5,6 +5,12 @@ use std::net::IpAddr;
 
 use palisade_model::Direction;
 
+/// The NFLOG group that denied packets are sent to.
+pub const LOG_GROUP: u16 = 4791;
+
+/// What the prefix of a logged packet begins with; the number of its origin follows, eight hexadecimal digits wide.
+pub const LOG_PREFIX: &str = "palisade:";
+
 /// Everything in the table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ruleset {
