@@ -2,7 +2,7 @@
 
 use crate::error::{KernelError, Object};
 use crate::uapi::{INET, SUBSYSTEM, flag, message};
-use crate::wire::{Header, Writer};
+use palisade_netlink::{Header, Writer};
 
 /// A transaction in the making.
 #[derive(Debug)]

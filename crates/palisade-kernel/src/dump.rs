@@ -12,7 +12,7 @@ use crate::map::{self, Element, Shape};
 use crate::rule;
 use crate::socket::Socket;
 use crate::uapi::{GENERATION_ID, chain, element, flag, message, rule as rule_attribute, set, table};
-use crate::wire::{Attributes, Odd};
+use palisade_netlink::{Attributes, Odd};
 
 /// How often a table that changes meanwhile is read again.
 const ATTEMPTS: usize = 10;

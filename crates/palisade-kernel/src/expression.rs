@@ -5,7 +5,7 @@
 use palisade_nft::Verdict;
 
 use crate::uapi::{data, meta};
-use crate::wire::{Attributes, Odd, Writer};
+use palisade_netlink::{Attributes, Odd, Writer};
 
 /// One step of a rule. Unless it says otherwise, it reads from and writes to the first register.
 #[derive(Clone, Debug, PartialEq, Eq)]

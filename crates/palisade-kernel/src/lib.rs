@@ -20,7 +20,6 @@ mod nftables;
 mod rule;
 mod socket;
 mod uapi;
-mod wire;
 
 pub use error::{KernelError, Object, Refusal};
 pub use netns::in_fresh_netns;

@@ -8,7 +8,7 @@ use crate::expression;
 use crate::map::{self, Element, Shape};
 use crate::rule;
 use crate::uapi::{chain, element, flag, message, rule as rule_attribute, set, table};
-use crate::wire::{Odd, Writer};
+use palisade_netlink::{Odd, Writer};
 
 /// The name of our table, in the family `inet`.
 pub(crate) const TABLE: &str = "palisade";

@@ -10,7 +10,7 @@ use palisade_nft::{Address, DataMap, IntervalMap, Verdict, VerdictMap};
 
 use crate::expression::{read_verdict, write_verdict};
 use crate::uapi::{data, element, kind, meta, set};
-use crate::wire::{Attributes, Odd, Writer};
+use palisade_netlink::{Attributes, Odd, Writer};
 
 /// What a map is from and to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

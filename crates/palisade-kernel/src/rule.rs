@@ -6,7 +6,7 @@ use palisade_nft::{Address, CtState, End, Key, LOG_GROUP, LOG_PREFIX, Match, Rul
 
 use crate::expression::{Compare, Expression, Lookup, LookupResult, NETWORK, TRANSPORT};
 use crate::uapi::meta;
-use crate::wire::Odd;
+use palisade_netlink::Odd;
 
 /// `RTN_LOCAL`.
 const LOCAL: u32 = 2;
@@ -251,10 +251,10 @@ mod tests {
 
     fn check(rule: &Rule) {
         let expressions = lower(rule, |_| 1);
-        let mut writer = crate::wire::Writer::default();
+        let mut writer = palisade_netlink::Writer::default();
         crate::expression::write(&mut writer, &expressions);
         let bytes = writer.finish().unwrap();
-        let read = crate::expression::read(&crate::wire::Attributes::read(&bytes).unwrap()).unwrap();
+        let read = crate::expression::read(&palisade_netlink::Attributes::read(&bytes).unwrap()).unwrap();
         let raised = raise(&read, |name| (name == NO_NAME).then(|| vec![1, 58])).unwrap();
         assert_eq!(raised, *rule, "{read:?}");
     }

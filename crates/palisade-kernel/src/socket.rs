@@ -12,7 +12,7 @@ use nix::sys::time::TimeVal;
 use crate::batch::Finished;
 use crate::error::{KernelError, Object, Refusal};
 use crate::uapi::{INET, flag, message};
-use crate::wire::{Header, Message, Writer, field, messages};
+use palisade_netlink::{Header, Message, Writer, field, messages};
 
 /// Seconds without any answer. The kernel answers before `send` returns, so any wait at all is a fault.
 const PATIENCE: u64 = 10;

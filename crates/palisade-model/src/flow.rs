@@ -125,7 +125,7 @@ impl Verdict {
 }
 
 /// What decided one direction.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
     /// Nobody to protect: this end is not a pod of the pod network.
     NotAPod,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use palisade_engine::{decide_direction, selects};
-use palisade_model::{Direction, End, Endpoint, Flow, Model, Path, Place, PortMatch, PortProtocol, PortSet, Protocol, Reason, Verdict};
+use palisade_model::{Direction, End, Endpoint, Flow, Model, Path, Place, PortMatch, PortProtocol, PortSet, Protocol, Verdict};
 
 use crate::ruleset::Origin;
 
@@ -31,7 +31,7 @@ pub(crate) fn leaf(model: &Model, subject: End, peer: End, direction: Direction,
     let fate = |protocol: Protocol, port: Option<u16>| {
         let walk = decide_direction(model, &Flow { from, to, protocol, port, path }, direction);
         // A name that nobody has resolved opens nothing.
-        Fate { accepted: walk.verdict == Verdict::Accept, origin: Origin { direction, reason: spelt(&walk.reason) } }
+        Fate { accepted: walk.verdict == Verdict::Accept, origin: Origin { direction, reason: walk.reason } }
     };
     // Only rules without ports match what has none, so all other protocols fare alike.
     let rest = fate(Protocol::Icmp, None);
@@ -84,15 +84,5 @@ fn pod(model: &Model, end: End) -> Option<&Endpoint> {
     match end.place {
         Place::Pod(id) => model.endpoint(id),
         Place::Node(_) | Place::Outside => None,
-    }
-}
-
-fn spelt(reason: &Reason) -> String {
-    match reason {
-        Reason::Isolated(policies) => {
-            let names: Vec<String> = policies.iter().map(ToString::to_string).collect();
-            format!("isolated {}", names.join(","))
-        }
-        Reason::NotAPod | Reason::Itself | Reason::Rule(_) | Reason::OwnNode | Reason::Default => reason.to_string(),
     }
 }

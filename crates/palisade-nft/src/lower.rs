@@ -155,7 +155,7 @@ fn add_leaf(leaf: Leaf, ids: &mut Ids, ruleset: &mut Ruleset) -> u32 {
 
 fn fate_rule(fate: Fate, ids: &mut Ids, ruleset: &mut Ruleset) -> Rule {
     let number = ids.origin(fate.origin.clone());
-    let comment: String = fate.origin.reason.chars().take(120).collect();
+    let comment: String = fate.origin.to_string().chars().take(120).collect();
     ruleset.origins.insert(number, fate.origin);
     let statements = match fate.accepted {
         true => vec![Statement::Counter, Statement::Verdict(Verdict::Return)],

@@ -1,9 +1,10 @@
 //! The ruleset as a value: what the table `inet palisade` of one node holds.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::IpAddr;
 
-use palisade_model::Direction;
+use palisade_model::{Direction, Reason};
 
 /// The NFLOG group that denied packets are sent to.
 pub const LOG_GROUP: u16 = 4791;
@@ -169,8 +170,20 @@ pub enum VerdictMap {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin {
     pub direction: Direction,
-    /// `np/NAMESPACE/NAME#RULE`, `isolated np/…`, `default` and so on.
-    pub reason: String,
+    pub reason: Reason,
+}
+
+/// `np/NAMESPACE/NAME#RULE`, `isolated np/…,np/…`, `default` and so on, as comments say it.
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.reason {
+            Reason::Isolated(policies) => {
+                let names: Vec<String> = policies.iter().map(ToString::to_string).collect();
+                write!(f, "isolated {}", names.join(","))
+            }
+            reason @ (Reason::NotAPod | Reason::Itself | Reason::Rule(_) | Reason::OwnNode | Reason::Default) => reason.fmt(f),
+        }
+    }
 }
 
 impl Address {

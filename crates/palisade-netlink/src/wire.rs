@@ -7,17 +7,17 @@ const NESTED: u16 = 0x8000;
 
 /// The fixed part of a message.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Header {
-    pub(crate) kind: u16,
-    pub(crate) flags: u16,
-    pub(crate) sequence: u32,
-    pub(crate) family: u8,
-    pub(crate) resource: u16,
+pub struct Header {
+    pub kind: u16,
+    pub flags: u16,
+    pub sequence: u32,
+    pub family: u8,
+    pub resource: u16,
 }
 
 /// Messages one after the other.
 #[derive(Debug, Default)]
-pub(crate) struct Writer {
+pub struct Writer {
     bytes: Vec<u8>,
     // INVARIANT: set as soon as a length did not fit its field; the bytes are worth nothing then.
     too_long: bool,
@@ -25,23 +25,23 @@ pub(crate) struct Writer {
 
 /// Something did not fit the length field of its attribute.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct TooLong;
+pub struct TooLong;
 
 impl Writer {
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    pub(crate) fn is_too_long(&self) -> bool {
+    pub fn is_too_long(&self) -> bool {
         self.too_long
     }
 
     /// The bytes so far.
-    pub(crate) fn finish(self) -> Result<Vec<u8>, TooLong> {
+    pub fn finish(self) -> Result<Vec<u8>, TooLong> {
         if self.too_long { Err(TooLong) } else { Ok(self.bytes) }
     }
 
-    pub(crate) fn message(&mut self, header: Header, body: impl FnOnce(&mut Writer)) {
+    pub fn message(&mut self, header: Header, body: impl FnOnce(&mut Writer)) {
         let start = self.bytes.len();
         self.bytes.extend([0; 4]);
         self.bytes.extend(header.kind.to_ne_bytes());
@@ -58,26 +58,26 @@ impl Writer {
     }
 
     /// Sets the flags of the message that starts at an offset.
-    pub(crate) fn set_flags(&mut self, start: usize, flags: u16) {
+    pub fn set_flags(&mut self, start: usize, flags: u16) {
         self.patch(start + 6, &flags.to_ne_bytes());
     }
 
-    pub(crate) fn bytes(&mut self, kind: u16, value: &[u8]) {
+    pub fn bytes(&mut self, kind: u16, value: &[u8]) {
         self.attribute(kind, |writer| writer.bytes.extend_from_slice(value));
     }
 
-    pub(crate) fn u32(&mut self, kind: u16, value: u32) {
+    pub fn u32(&mut self, kind: u16, value: u32) {
         self.bytes(kind, &value.to_be_bytes());
     }
 
-    pub(crate) fn text(&mut self, kind: u16, value: &str) {
+    pub fn text(&mut self, kind: u16, value: &str) {
         self.attribute(kind, |writer| {
             writer.bytes.extend_from_slice(value.as_bytes());
             writer.bytes.push(0);
         });
     }
 
-    pub(crate) fn nest(&mut self, kind: u16, body: impl FnOnce(&mut Writer)) {
+    pub fn nest(&mut self, kind: u16, body: impl FnOnce(&mut Writer)) {
         self.attribute(kind | NESTED, body);
     }
 
@@ -103,26 +103,26 @@ impl Writer {
 
 /// What was read and is not what was expected, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Odd(pub(crate) String);
+pub struct Odd(pub String);
 
 impl Odd {
-    pub(crate) fn new(what: impl Into<String>) -> Odd {
+    pub fn new(what: impl Into<String>) -> Odd {
         Odd(what.into())
     }
 }
 
 /// A message as it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Message<'a> {
-    pub(crate) kind: u16,
-    pub(crate) flags: u16,
-    pub(crate) sequence: u32,
+pub struct Message<'a> {
+    pub kind: u16,
+    pub flags: u16,
+    pub sequence: u32,
     /// What follows the header.
-    pub(crate) payload: &'a [u8],
+    pub payload: &'a [u8],
 }
 
 /// The messages of one datagram.
-pub(crate) fn messages(mut bytes: &[u8]) -> Result<Vec<Message<'_>>, Odd> {
+pub fn messages(mut bytes: &[u8]) -> Result<Vec<Message<'_>>, Odd> {
     let cut = || Odd::new("a message is cut short");
     let mut messages = Vec::new();
     while !bytes.is_empty() {
@@ -140,21 +140,21 @@ pub(crate) fn messages(mut bytes: &[u8]) -> Result<Vec<Message<'_>>, Odd> {
 }
 
 /// A fixed number of bytes at an offset.
-pub(crate) fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+pub fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }
 
 /// The attributes of a message or of a nested attribute, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Attributes<'a>(Vec<(u16, &'a [u8])>);
+pub struct Attributes<'a>(Vec<(u16, &'a [u8])>);
 
 impl<'a> Attributes<'a> {
     /// Those of a message's payload, after the four bytes of family and resource.
-    pub(crate) fn of_payload(payload: &'a [u8]) -> Result<Attributes<'a>, Odd> {
+    pub fn of_payload(payload: &'a [u8]) -> Result<Attributes<'a>, Odd> {
         Attributes::read(payload.get(4..).ok_or_else(|| Odd::new("a message is cut short"))?)
     }
 
-    pub(crate) fn read(mut bytes: &'a [u8]) -> Result<Attributes<'a>, Odd> {
+    pub fn read(mut bytes: &'a [u8]) -> Result<Attributes<'a>, Odd> {
         let cut = || Odd::new("an attribute is cut short");
         let mut found = Vec::new();
         while !bytes.is_empty() {
@@ -166,35 +166,35 @@ impl<'a> Attributes<'a> {
         Ok(Attributes(found))
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u16, &'a [u8])> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = (u16, &'a [u8])> + '_ {
         self.0.iter().copied()
     }
 
-    pub(crate) fn find(&self, kind: u16) -> Option<&'a [u8]> {
+    pub fn find(&self, kind: u16) -> Option<&'a [u8]> {
         self.0.iter().find(|(it, _)| *it == kind).map(|(_, value)| *value)
     }
 
-    pub(crate) fn bytes(&self, kind: u16) -> Result<&'a [u8], Odd> {
+    pub fn bytes(&self, kind: u16) -> Result<&'a [u8], Odd> {
         self.find(kind).ok_or_else(|| Odd(format!("attribute {kind} is missing")))
     }
 
-    pub(crate) fn u32(&self, kind: u16) -> Result<u32, Odd> {
+    pub fn u32(&self, kind: u16) -> Result<u32, Odd> {
         let value: Option<[u8; 4]> = self.bytes(kind)?.try_into().ok();
         value.map(u32::from_be_bytes).ok_or_else(|| Odd(format!("attribute {kind} is no number")))
     }
 
-    pub(crate) fn text(&self, kind: u16) -> Result<&'a str, Odd> {
+    pub fn text(&self, kind: u16) -> Result<&'a str, Odd> {
         let bytes = self.bytes(kind)?;
         let bytes = bytes.strip_suffix(&[0]).unwrap_or(bytes);
         std::str::from_utf8(bytes).map_err(|_| Odd(format!("attribute {kind} is no text")))
     }
 
-    pub(crate) fn nest(&self, kind: u16) -> Result<Attributes<'a>, Odd> {
+    pub fn nest(&self, kind: u16) -> Result<Attributes<'a>, Odd> {
         Attributes::read(self.bytes(kind)?)
     }
 
     /// An error if there is anything else.
-    pub(crate) fn only(&self, kinds: &[u16]) -> Result<(), Odd> {
+    pub fn only(&self, kinds: &[u16]) -> Result<(), Odd> {
         match self.0.iter().find(|(kind, _)| !kinds.contains(kind)) {
             Some((kind, _)) => Err(Odd(format!("attribute {kind} is not of ours"))),
             None => Ok(()),

@@ -1,0 +1,6 @@
+//! Netlink messages and attributes as bytes. Nothing here knows what a message is about, and nothing opens a socket.
+#![warn(clippy::as_conversions)]
+
+mod wire;
+
+pub use wire::{Attributes, Header, Message, Odd, TooLong, Writer, field, messages};
