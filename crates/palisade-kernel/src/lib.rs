@@ -9,18 +9,13 @@
 #![cfg(target_os = "linux")]
 #![warn(clippy::as_conversions)]
 
-mod batch;
 mod dump;
 mod error;
-mod expression;
-mod load;
-mod map;
 mod netns;
 mod nftables;
-mod rule;
 mod socket;
-mod uapi;
 
-pub use error::{KernelError, Object, Refusal};
+pub use error::{KernelError, Refusal};
 pub use netns::in_fresh_netns;
 pub use nftables::Nftables;
+pub use palisade_nft::Object;

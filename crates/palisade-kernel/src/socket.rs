@@ -9,10 +9,11 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeVal;
 
-use crate::batch::Finished;
-use crate::error::{KernelError, Object, Refusal};
-use crate::uapi::{INET, flag, message};
 use palisade_netlink::{Header, Message, Writer, field, messages};
+use palisade_nft::uapi::{INET, flag, message};
+use palisade_nft::{Encoded, Object};
+
+use crate::error::{KernelError, Refusal};
 
 /// Seconds without any answer. The kernel answers before `send` returns, so any wait at all is a fault.
 const PATIENCE: u64 = 10;
@@ -56,7 +57,7 @@ impl Socket {
     }
 
     /// Sends a transaction and reads until its last message is acknowledged, or the whole was refused.
-    pub(crate) fn commit(&mut self, batch: &Finished) -> Result<(), KernelError> {
+    pub(crate) fn commit(&mut self, batch: &Encoded) -> Result<(), KernelError> {
         let count = u32::try_from(batch.objects.len()).unwrap_or(u32::MAX);
         // The end of the transaction has a number too.
         self.sequence = batch.first.wrapping_add(count).wrapping_add(1);

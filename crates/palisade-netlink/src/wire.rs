@@ -32,6 +32,10 @@ impl Writer {
         self.bytes.len()
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
     pub fn is_too_long(&self) -> bool {
         self.too_long
     }
