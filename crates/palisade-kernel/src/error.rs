@@ -21,6 +21,12 @@ pub enum Object {
         chain: String,
         index: usize,
     },
+    /// The reader of an NFLOG group.
+    Log(u16),
+    /// The connections that the kernel knows.
+    Connections,
+    /// One of them, by its original tuple.
+    Connection(String),
 }
 
 /// One object that the kernel refused, and its reason.
@@ -37,6 +43,10 @@ pub enum KernelError {
     NoPermission,
     #[error("the kernel has no nf_tables ({0})")]
     NoSupport(Errno),
+    #[error("the kernel has no {part} ({errno})")]
+    NoPart { part: &'static str, errno: Errno },
+    #[error("NFLOG group {0} of this network namespace has another reader")]
+    LogTaken(u16),
     /// Nothing of the transaction is in force.
     #[error("the kernel refused {}", listed(.0))]
     Refused(Vec<Refusal>),
@@ -71,6 +81,9 @@ impl fmt::Display for Object {
             Object::Chain(name) => write!(f, "chain `{name}`"),
             Object::Map(name) => write!(f, "map `{name}`"),
             Object::Elements(map) => write!(f, "elements of map `{map}`"),
+            Object::Log(group) => write!(f, "the log of NFLOG group {group}"),
+            Object::Connections => write!(f, "the table of connections"),
+            Object::Connection(tuple) => write!(f, "connection `{tuple}`"),
             Object::Rule { chain, index } => write!(f, "rule {index} of chain `{chain}`"),
         }
     }

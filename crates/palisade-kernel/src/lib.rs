@@ -10,17 +10,23 @@
 #![warn(clippy::as_conversions)]
 
 mod batch;
+mod conntrack;
 mod dump;
 mod error;
 mod expression;
 mod load;
+mod log;
 mod map;
+mod monitor;
 mod netns;
 mod nftables;
 mod rule;
 mod socket;
 mod uapi;
 
+pub use conntrack::{Connection, Conntrack, Deleted, Status, Transport, Tuple};
 pub use error::{KernelError, Object, Refusal};
+pub use log::{Log, LogOptions, Logged, Read};
+pub use monitor::{Changed, Monitor, TableName};
 pub use netns::in_fresh_netns;
 pub use nftables::Nftables;
