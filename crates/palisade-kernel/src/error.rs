@@ -19,6 +19,10 @@ pub enum KernelError {
     NoPermission,
     #[error("the kernel has no nf_tables ({0})")]
     NoSupport(Errno),
+    #[error("the kernel has no {part} ({errno})")]
+    NoPart { part: &'static str, errno: Errno },
+    #[error("NFLOG group {0} of this network namespace has another reader")]
+    LogTaken(u16),
     /// Nothing of the transaction is in force.
     #[error("the kernel refused {}", listed(.0))]
     Refused(Vec<Refusal>),

@@ -9,13 +9,19 @@
 #![cfg(target_os = "linux")]
 #![warn(clippy::as_conversions)]
 
+mod conntrack;
 mod dump;
 mod error;
+mod log;
+mod monitor;
 mod netns;
 mod nftables;
 mod socket;
 
+pub use conntrack::{Connection, Conntrack, Deleted, Status, Transport, Tuple};
 pub use error::{KernelError, Refusal};
+pub use log::{Log, LogOptions, Logged, Read};
+pub use monitor::{Changed, Monitor, TableName};
 pub use netns::in_fresh_netns;
 pub use nftables::Nftables;
 pub use palisade_nft::Object;
