@@ -143,8 +143,5 @@ fn is_passing(error: &KernelError) -> bool {
 
 /// What the kernel keeps of a ruleset: all but the origins.
 fn same(found: &Ruleset, wanted: &Ruleset) -> bool {
-    found.chains == wanted.chains
-        && found.data == wanted.data
-        && found.intervals == wanted.intervals
-        && found.verdicts == wanted.verdicts
+    found.chains == wanted.chains && found.data == wanted.data && found.intervals == wanted.intervals && found.verdicts == wanted.verdicts
 }
