@@ -14,4 +14,4 @@ pub use explain::{Answer, Asked, Case, Explanation, Side, answer, explain};
 pub use flip::{Edit, Flip};
 pub use nearest::{Nearest, nearest};
 pub use party::{FORMS, Party};
-pub use resolve::{Candidate, Destination, PortAsked};
+pub use resolve::{Candidate, Destination, PortAsked, backends_of};

@@ -181,6 +181,11 @@ impl Fabric {
         }
         node.place.links.delete(&pod.link)
     }
+
+    /// Takes a node's link and routes away. Its namespace goes with the value.
+    pub(crate) fn remove_node(&mut self, node: NodePlace) -> Result<(), KernelError> {
+        self.place.links.delete(&node.port)
+    }
 }
 
 /// On a bridge, the pods of one node speak to each other without the node: by a route for each.
