@@ -33,7 +33,7 @@ pub(crate) struct Pod {
 
 impl Cluster {
     /// None, and a word about it, without permission.
-    pub(crate) fn create(pods: u8) -> Option<Cluster> {
+    pub(crate) fn create(pods: u16) -> Option<Cluster> {
         let node = privileged(Namespace::create())?;
         let mut links = node.run(|| Links::open().unwrap()).unwrap();
         node.run(|| {
@@ -48,10 +48,11 @@ impl Cluster {
 }
 
 impl Pod {
-    fn create(node: &mut Links, number: u8) -> Pod {
+    fn create(node: &mut Links, number: u16) -> Pod {
         let namespace = Namespace::create().unwrap();
         let name = format!("pod{number}");
-        let addresses = [format!("10.1.0.{number}"), format!("fd00::{number}")].map(|it| it.parse::<IpAddr>().unwrap());
+        let [high, low] = number.to_be_bytes();
+        let addresses = [IpAddr::from([10, 1, high, low]), IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, number])];
         node.add_veth(&name, "eth0", &namespace).unwrap();
         let mut inside = namespace.run(|| Links::open().unwrap()).unwrap();
         inside.set_up("lo").unwrap();
