@@ -3,31 +3,7 @@
 use std::fmt;
 
 use nix::errno::Errno;
-
-/// Something in the table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Object {
-    /// The transaction as a whole.
-    Batch,
-    /// The number that changes with each transaction.
-    Generation,
-    Table,
-    Chain(String),
-    Map(String),
-    /// Elements of a map. The kernel does not say which.
-    Elements(String),
-    /// A rule by its chain and its place there, from 0.
-    Rule {
-        chain: String,
-        index: usize,
-    },
-    /// The reader of an NFLOG group.
-    Log(u16),
-    /// The connections that the kernel knows.
-    Connections,
-    /// One of them, by its original tuple.
-    Connection(String),
-}
+use palisade_nft::{Foreign, Object, Unwritable};
 
 /// One object that the kernel refused, and its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +23,11 @@ pub enum KernelError {
     NoPart { part: &'static str, errno: Errno },
     #[error("NFLOG group {0} of this network namespace has another reader")]
     LogTaken(u16),
+    #[error("NFLOG group {group} cannot be read so: {what}")]
+    LogOptions { group: u16, what: String },
+    /// Of a question about tracked connections.
+    #[error("{doing}: the kernel refused: {errno}")]
+    Connections { doing: String, errno: Errno },
     /// Nothing of the transaction is in force.
     #[error("the kernel refused {}", listed(.0))]
     Refused(Vec<Refusal>),
@@ -72,20 +53,15 @@ pub enum KernelError {
     Namespace(String),
 }
 
-impl fmt::Display for Object {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Object::Batch => write!(f, "the transaction"),
-            Object::Generation => write!(f, "the generation"),
-            Object::Table => write!(f, "table `inet palisade`"),
-            Object::Chain(name) => write!(f, "chain `{name}`"),
-            Object::Map(name) => write!(f, "map `{name}`"),
-            Object::Elements(map) => write!(f, "elements of map `{map}`"),
-            Object::Log(group) => write!(f, "the log of NFLOG group {group}"),
-            Object::Connections => write!(f, "the table of connections"),
-            Object::Connection(tuple) => write!(f, "connection `{tuple}`"),
-            Object::Rule { chain, index } => write!(f, "rule {index} of chain `{chain}`"),
-        }
+impl From<Unwritable> for KernelError {
+    fn from(Unwritable { object, what }: Unwritable) -> KernelError {
+        KernelError::Unwritable { object, what }
+    }
+}
+
+impl From<Foreign> for KernelError {
+    fn from(Foreign { object, what }: Foreign) -> KernelError {
+        KernelError::Foreign { object, what }
     }
 }
 

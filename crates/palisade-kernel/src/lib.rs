@@ -9,24 +9,19 @@
 #![cfg(target_os = "linux")]
 #![warn(clippy::as_conversions)]
 
-mod batch;
 mod conntrack;
 mod dump;
 mod error;
-mod expression;
-mod load;
 mod log;
-mod map;
 mod monitor;
 mod netns;
 mod nftables;
-mod rule;
 mod socket;
-mod uapi;
 
 pub use conntrack::{Connection, Conntrack, Deleted, Status, Transport, Tuple};
-pub use error::{KernelError, Object, Refusal};
+pub use error::{KernelError, Refusal};
 pub use log::{Log, LogOptions, Logged, Read};
 pub use monitor::{Changed, Monitor, TableName};
 pub use netns::in_fresh_netns;
 pub use nftables::Nftables;
+pub use palisade_nft::Object;

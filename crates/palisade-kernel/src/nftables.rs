@@ -1,12 +1,11 @@
 //! The table `inet palisade` of one network namespace.
 
 use nix::errno::Errno;
-use palisade_nft::Ruleset;
+use palisade_nft::{Ruleset, encode_load, encode_removal};
 
-use crate::batch::Batch;
+use crate::dump;
 use crate::error::KernelError;
 use crate::socket::Socket;
-use crate::{dump, load};
 
 /// A connection to the `nf_tables` of the network namespace that the thread was in when it was opened.
 #[derive(Debug)]
@@ -33,16 +32,12 @@ impl Nftables {
     ///
     /// Double quotes in comments become single ones, as in `palisade_nft::render`; lists of protocols are kept as sets.
     pub fn load(&mut self, ruleset: &Ruleset) -> Result<(), KernelError> {
-        let mut batch = Batch::new(self.socket.sequence());
-        load::replace(&mut batch, ruleset)?;
-        self.socket.commit(&batch.finish()?)
+        self.socket.commit(&encode_load(ruleset, self.socket.sequence())?)
     }
 
     /// Removes the table with all that is in it. It is no error if there is none.
     pub fn unload(&mut self) -> Result<(), KernelError> {
-        let mut batch = Batch::new(self.socket.sequence());
-        load::remove(&mut batch);
-        self.socket.commit(&batch.finish()?)
+        self.socket.commit(&encode_removal(self.socket.sequence())?)
     }
 
     /// Whether there is a table, whoever made it.

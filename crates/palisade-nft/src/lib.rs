@@ -1,7 +1,8 @@
 //! Decided policy as a typed nftables ruleset.
 //!
-//! `lower` makes the ruleset of one node from the model, `render` writes it as nft text, `trace` walks a packet through it. The ruleset is a
-//! value: it can be compared, printed and interpreted without a kernel, and whoever loads it decides nothing.
+//! `lower` makes the ruleset of one node from the model, `render` writes it as nft text, `trace` walks a packet through it, `encode_load` and
+//! `decode` go to the bytes of netlink and back. The ruleset is a value: it can be compared, printed and interpreted without a kernel, and
+//! whoever loads it decides nothing.
 //!
 //! The shape: base chain → direction → (subject's address → program number) → program chain → (peer's address → class) → leaf → verdict with its
 //! origin. Accept is `return`, never nft's `accept`: both directions must agree, and only base → direction is a `jump`.
@@ -10,6 +11,8 @@
 mod ids;
 mod leaf;
 mod lower;
+mod netlink;
+mod object;
 mod regions;
 mod render;
 mod ruleset;
@@ -17,6 +20,11 @@ mod trace;
 
 pub use ids::Ids;
 pub use lower::{NodeView, lower};
+pub use netlink::batch::Encoded;
+pub use netlink::decode::{Dump, Kept, Listed, decode, items, listed};
+pub use netlink::encode::{encode_load, encode_removal};
+pub use netlink::uapi;
+pub use object::{Foreign, Object, Unwritable};
 pub use render::render;
 pub use ruleset::{
     Address, Chain, CtState, DataMap, End, Hook, IntervalMap, Key, LOG_GROUP, LOG_PREFIX, Match, Origin, Rule, Ruleset, Statement, Value,

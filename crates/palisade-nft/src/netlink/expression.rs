@@ -2,9 +2,9 @@
 //!
 //! Only the forms that our rules use exist here: anything else in the table is somebody else's and is refused when read.
 
-use palisade_nft::Verdict;
+use crate::ruleset::Verdict;
 
-use crate::uapi::{data, meta};
+use crate::netlink::uapi::{data, meta};
 use palisade_netlink::{Attributes, Odd, Writer};
 
 /// One step of a rule. Unless it says otherwise, it reads from and writes to the first register.

@@ -2,10 +2,10 @@
 //!
 //! Both ways stand side by side here so that one cannot change without the other: what `lower` writes, `raise` reads.
 
-use palisade_nft::{Address, CtState, End, Key, LOG_GROUP, LOG_PREFIX, Match, Rule, Statement, Value};
+use crate::ruleset::{Address, CtState, End, Key, LOG_GROUP, LOG_PREFIX, Match, Rule, Statement, Value};
 
-use crate::expression::{Compare, Expression, Lookup, LookupResult, NETWORK, TRANSPORT};
-use crate::uapi::meta;
+use crate::netlink::expression::{Compare, Expression, Lookup, LookupResult, NETWORK, TRANSPORT};
+use crate::netlink::uapi::meta;
 use palisade_netlink::Odd;
 
 /// `RTN_LOCAL`.
@@ -245,16 +245,16 @@ fn not_syn() -> Vec<Expression> {
 
 #[cfg(test)]
 mod tests {
-    use palisade_nft::Verdict;
+    use crate::ruleset::Verdict;
 
     use super::*;
 
     fn check(rule: &Rule) {
         let expressions = lower(rule, |_| 1);
         let mut writer = palisade_netlink::Writer::default();
-        crate::expression::write(&mut writer, &expressions);
+        crate::netlink::expression::write(&mut writer, &expressions);
         let bytes = writer.finish().unwrap();
-        let read = crate::expression::read(&palisade_netlink::Attributes::read(&bytes).unwrap()).unwrap();
+        let read = crate::netlink::expression::read(&palisade_netlink::Attributes::read(&bytes).unwrap()).unwrap();
         let raised = raise(&read, |name| (name == NO_NAME).then(|| vec![1, 58])).unwrap();
         assert_eq!(raised, *rule, "{read:?}");
     }

@@ -1,7 +1,7 @@
 //! One transaction: messages between a begin and an end, with the object that each is about.
 
-use crate::error::{KernelError, Object};
-use crate::uapi::{INET, SUBSYSTEM, flag, message};
+use crate::netlink::uapi::{INET, SUBSYSTEM, flag, message};
+use crate::object::{Object, Unwritable};
 use palisade_netlink::{Header, Writer};
 
 /// A transaction in the making.
@@ -18,12 +18,13 @@ pub(crate) struct Batch {
 }
 
 /// A transaction that can be sent.
-#[derive(Debug)]
-pub(crate) struct Finished {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) first: u32,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Encoded {
+    pub bytes: Vec<u8>,
+    /// The sequence number of the first message.
+    pub first: u32,
     /// By sequence number, from `first` on. The first stands for the transaction, the last is the one that is acknowledged.
-    pub(crate) objects: Vec<Object>,
+    pub objects: Vec<Object>,
 }
 
 impl Batch {
@@ -47,15 +48,15 @@ impl Batch {
 
     /// Asks for an acknowledgement of the last message: the kernel answers errors of all of them anyway, and thousands of
     /// acknowledgements would not fit its queue.
-    pub(crate) fn finish(mut self) -> Result<Finished, KernelError> {
+    pub(crate) fn finish(mut self) -> Result<Encoded, Unwritable> {
         if let Some((start, flags)) = self.last {
             self.writer.set_flags(start, flags | flag::ACK);
         }
         let end = limit(message::BATCH_END, self.next());
         self.writer.message(end, |_| {});
         let object = self.too_long.unwrap_or(Object::Batch);
-        let too_long = |_| KernelError::Unwritable { object, what: "it is longer than a message can say".to_owned() };
-        Ok(Finished { bytes: self.writer.finish().map_err(too_long)?, first: self.first, objects: self.objects })
+        let too_long = |_| Unwritable { object, what: "it is longer than a message can say".to_owned() };
+        Ok(Encoded { bytes: self.writer.finish().map_err(too_long)?, first: self.first, objects: self.objects })
     }
 
     fn next(&self) -> u32 {

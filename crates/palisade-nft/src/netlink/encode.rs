@@ -1,17 +1,15 @@
 //! A ruleset as one transaction.
 
-use palisade_nft::{Chain, Hook, Rule, Ruleset, VerdictMap};
+use crate::ruleset::{Chain, Hook, Rule, Ruleset, VerdictMap};
 
-use crate::batch::Batch;
-use crate::error::{KernelError, Object};
-use crate::expression;
-use crate::map::{self, Element, Shape};
-use crate::rule;
-use crate::uapi::{chain, element, flag, message, rule as rule_attribute, set, table};
+use crate::netlink::batch::{Batch, Encoded};
+use crate::netlink::expression;
+use crate::netlink::map::{self, Element, Shape};
+use crate::netlink::rule;
+use crate::netlink::uapi::{TABLE, chain, element, flag, message, rule as rule_attribute, set, table};
+use crate::object::{Object, Unwritable};
 use palisade_netlink::{Odd, Writer};
 
-/// The name of our table, in the family `inet`.
-pub(crate) const TABLE: &str = "palisade";
 /// What `nft list` shows whoever wonders where the table comes from.
 const TABLE_COMMENT: &str = "Kubernetes network policy, written by palisade";
 /// Limits of nft, in bytes.
@@ -19,8 +17,22 @@ const COMMENT: usize = 128;
 /// A list of elements is one attribute, and an attribute has 65,535 bytes at most.
 const LIST: usize = 48 * 1024;
 
+/// A transaction that puts a whole ruleset in place of whatever is there. Its messages are numbered from `first` on.
+pub fn encode_load(ruleset: &Ruleset, first: u32) -> Result<Encoded, Unwritable> {
+    let mut batch = Batch::new(first);
+    replace(&mut batch, ruleset)?;
+    batch.finish()
+}
+
+/// A transaction that removes the table, whether it is there or not.
+pub fn encode_removal(first: u32) -> Result<Encoded, Unwritable> {
+    let mut batch = Batch::new(first);
+    remove(&mut batch);
+    batch.finish()
+}
+
 /// Removes the table, whether it is there or not.
-pub(crate) fn remove(batch: &mut Batch) {
+fn remove(batch: &mut Batch) {
     batch.push(Object::Table, message::NEW_TABLE, flag::CREATE, |writer| {
         writer.text(table::NAME, TABLE);
         writer.u32(table::FLAGS, 0);
@@ -29,7 +41,7 @@ pub(crate) fn remove(batch: &mut Batch) {
 }
 
 /// Puts a whole ruleset in place of whatever is there.
-pub(crate) fn replace(batch: &mut Batch, ruleset: &Ruleset) -> Result<(), KernelError> {
+fn replace(batch: &mut Batch, ruleset: &Ruleset) -> Result<(), Unwritable> {
     remove(batch);
     batch.push(Object::Table, message::NEW_TABLE, flag::CREATE, |writer| {
         writer.text(table::NAME, TABLE);
@@ -87,9 +99,9 @@ pub(crate) fn hook_number(hook: Hook) -> u32 {
 struct Sets(u32);
 
 impl Sets {
-    fn add(&mut self, batch: &mut Batch, name: &str, shape: Shape, elements: Result<Vec<Element>, Odd>) -> Result<(), KernelError> {
+    fn add(&mut self, batch: &mut Batch, name: &str, shape: Shape, elements: Result<Vec<Element>, Odd>) -> Result<(), Unwritable> {
         let object = Object::Elements(name.to_owned());
-        let elements = elements.map_err(|odd| KernelError::Unwritable { object: object.clone(), what: odd.0 })?;
+        let elements = elements.map_err(|odd| Unwritable { object: object.clone(), what: odd.0 })?;
         let id = self.declare(batch, Object::Map(name.to_owned()), name, shape, None);
         add_elements(batch, &object, name, id, &elements);
         Ok(())
@@ -136,7 +148,7 @@ fn fill<'a>(writer: &mut Writer, rest: &mut impl Iterator<Item = &'a Element>) {
     }
 }
 
-fn add_rule(batch: &mut Batch, sets: &mut Sets, object: Object, chain: &str, it: &Rule) -> Result<(), KernelError> {
+fn add_rule(batch: &mut Batch, sets: &mut Sets, object: Object, chain: &str, it: &Rule) -> Result<(), Unwritable> {
     let userdata = it.comment.as_deref().map(|text| rule_comment(&object, text)).transpose()?;
     let expressions = rule::lower(it, |protocols| sets.add_protocols(batch, &object, protocols));
     batch.push(object, message::NEW_RULE, flag::CREATE | flag::APPEND, |writer| {
@@ -150,8 +162,8 @@ fn add_rule(batch: &mut Batch, sets: &mut Sets, object: Object, chain: &str, it:
     Ok(())
 }
 
-fn rule_comment(object: &Object, text: &str) -> Result<Vec<u8>, KernelError> {
-    let odd = |what: String| KernelError::Unwritable { object: object.clone(), what };
+fn rule_comment(object: &Object, text: &str) -> Result<Vec<u8>, Unwritable> {
+    let odd = |what: String| Unwritable { object: object.clone(), what };
     if text.len() > COMMENT {
         return Err(odd(format!("its comment has {} bytes, and nft prints {COMMENT}", text.len())));
     }

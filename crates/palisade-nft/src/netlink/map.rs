@@ -6,10 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use palisade_nft::{Address, DataMap, IntervalMap, Verdict, VerdictMap};
+use crate::ruleset::{Address, DataMap, IntervalMap, Verdict, VerdictMap};
 
-use crate::expression::{read_verdict, write_verdict};
-use crate::uapi::{data, element, kind, meta, set};
+use crate::netlink::expression::{read_verdict, write_verdict};
+use crate::netlink::uapi::{data, element, kind, meta, set};
 use palisade_netlink::{Attributes, Odd, Writer};
 
 /// What a map is from and to.
