@@ -31,7 +31,8 @@ pub struct Connection {
     pub zone: u16,
     /// The zone in which the reply tuple is looked up: the same, unless a rule sets it for one direction.
     pub reply_zone: u16,
-    /// Tells it from a later connection with the same tuples.
+    /// A hash of the original tuple and of the place in memory. A later connection with the same tuple has another one, unless it came
+    /// to lie in the same place.
     pub id: u32,
     /// Bits as `IPS_*` numbers them.
     pub status: Status,
@@ -147,7 +148,8 @@ impl Conntrack {
         answer.map_err(|it| failed(it, || "read connections".to_owned()))
     }
 
-    /// Deletes this connection and no later one with the same tuples.
+    /// Deletes this connection, by its original tuple, zone and id, and none of other tuples. A later one with the same tuple is left
+    /// alone if the id tells it apart.
     pub fn delete(&mut self, connection: &Connection) -> Result<Deleted, KernelError> {
         let Connection { original, zone, id, .. } = connection;
         let family = family_number(Address::of(original.source));
