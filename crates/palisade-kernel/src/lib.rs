@@ -4,6 +4,8 @@
 //!
 //! [`Nftables`] writes, reads back and removes what `palisade_nft` made. Its one object is the table `inet palisade`; no other table is
 //! touched. [`Namespace`] and [`Links`] make networks that stand apart from the host's.
+//! [`Log`] reads what the rules log, [`Monitor`] hears of what others change, [`Conntrack`] reads tracked connections and deletes those that
+//! it is told to.
 //!
 //! A ruleset is loaded as one transaction: all of it is in force afterwards, or none. That alone does not make a *change* safe: a
 //! packet on its way may meet the old chains and the new maps. Changing a table in force step by step, so that no packet slips through

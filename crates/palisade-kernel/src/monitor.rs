@@ -5,10 +5,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use palisade_netlink::{Attributes, Message, Messages, Odd};
+use palisade_nft::uapi::{GENERATION_ID, SUBSYSTEM};
 
 use crate::error::KernelError;
 use crate::socket::{Socket, Unasked};
-use palisade_nft::uapi::{GENERATION_ID, SUBSYSTEM};
 
 /// `NFNLGRP_NFTABLES` is group 7.
 const GROUPS: u32 = 1 << 6;
