@@ -1,15 +1,60 @@
 //! What can go wrong between Palisade and the kernel, and with which object.
 
 use std::fmt;
+use std::net::IpAddr;
 
+use ipnet::IpNet;
 use nix::errno::Errno;
 use palisade_nft::{Foreign, Object, Unwritable};
+
+use crate::links::Route;
 
 /// One object that the kernel refused, and its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub object: Object,
     pub errno: Errno,
+}
+
+/// Something of a network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NetworkObject {
+    /// A namespace by its path or number.
+    Namespace(String),
+    Sysctl(String),
+    Link(String),
+    /// Two links at once.
+    Veth {
+        name: String,
+        peer: String,
+    },
+    /// A link as a part of a bridge.
+    Port {
+        name: String,
+        bridge: String,
+    },
+    Address {
+        link: String,
+        address: IpNet,
+    },
+    Route(Route),
+    Neighbour {
+        link: String,
+        address: IpAddr,
+    },
+    /// All links, addresses or routes of a namespace.
+    All(&'static str),
+}
+
+/// What was to happen to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    Add,
+    Change,
+    Delete,
+    Enter,
+    Find,
+    Read,
 }
 
 /// Why something could not be done.
@@ -19,6 +64,10 @@ pub enum KernelError {
     NoPermission,
     #[error("the kernel has no nf_tables ({0})")]
     NoSupport(Errno),
+    #[error("the kernel has no {part} ({errno})")]
+    NoPart { part: &'static str, errno: Errno },
+    #[error("NFLOG group {0} of this network namespace has another reader")]
+    LogTaken(u16),
     /// Nothing of the transaction is in force.
     #[error("the kernel refused {}", listed(.0))]
     Refused(Vec<Refusal>),
@@ -40,8 +89,18 @@ pub enum KernelError {
     Foreign { object: Object, what: String },
     #[error("{doing}: {errno}")]
     Socket { doing: &'static str, errno: Errno },
-    #[error("no new network namespace: {0}")]
-    Namespace(String),
+    #[error("the {what} changed during each of {attempts} attempts to read them")]
+    UnsteadyNetwork { what: &'static str, attempts: usize },
+    /// Something of the network was refused. It is as it was before.
+    #[error("cannot {attempt} {object}: {}", .errno.desc())]
+    Network { attempt: Attempt, object: NetworkObject, errno: Errno },
+}
+
+impl KernelError {
+    /// What the kernel refused, unless it is for want of permission.
+    pub(crate) fn refused(attempt: Attempt, object: NetworkObject, errno: Errno) -> KernelError {
+        if errno == Errno::EPERM { KernelError::NoPermission } else { KernelError::Network { attempt, object, errno } }
+    }
 }
 
 impl From<Unwritable> for KernelError {
@@ -53,6 +112,35 @@ impl From<Unwritable> for KernelError {
 impl From<Foreign> for KernelError {
     fn from(Foreign { object, what }: Foreign) -> KernelError {
         KernelError::Foreign { object, what }
+    }
+}
+
+impl fmt::Display for NetworkObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NetworkObject::Namespace(name) => write!(f, "network namespace `{name}`"),
+            NetworkObject::Sysctl(name) => write!(f, "sysctl `{name}`"),
+            NetworkObject::Link(name) => write!(f, "link `{name}`"),
+            NetworkObject::Veth { name, peer } => write!(f, "link `{name}` with peer `{peer}`"),
+            NetworkObject::Port { name, bridge } => write!(f, "link `{name}` as port of bridge `{bridge}`"),
+            NetworkObject::Address { link, address } => write!(f, "address {address} on `{link}`"),
+            NetworkObject::Route(route) => write!(f, "route {route}"),
+            NetworkObject::Neighbour { link, address } => write!(f, "neighbour {address} on `{link}`"),
+            NetworkObject::All(what) => write!(f, "the {what}"),
+        }
+    }
+}
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Attempt::Add => "add",
+            Attempt::Change => "change",
+            Attempt::Delete => "delete",
+            Attempt::Enter => "enter",
+            Attempt::Find => "find",
+            Attempt::Read => "read",
+        })
     }
 }
 

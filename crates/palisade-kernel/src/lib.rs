@@ -1,7 +1,9 @@
-//! The ruleset of a node in its kernel: the only crate that changes a host.
+//! The only crate that changes a host: the ruleset of a node in its kernel, and networks of namespaces.
 //!
-//! It speaks `nf_tables` over netlink itself, starts no process and decides nothing: what `palisade_nft` made is written, read back and
-//! removed. Its one object is the table `inet palisade`; no other table is touched.
+//! It speaks netlink itself, starts no process and decides nothing.
+//!
+//! [`Nftables`] writes, reads back and removes what `palisade_nft` made. Its one object is the table `inet palisade`; no other table is
+//! touched. [`Namespace`] and [`Links`] make networks that stand apart from the host's.
 //!
 //! A ruleset is loaded as one transaction: all of it is in force afterwards, or none. That alone does not make a *change* safe: a
 //! packet on its way may meet the old chains and the new maps. Changing a table in force step by step, so that no packet slips through
@@ -9,13 +11,24 @@
 #![cfg(target_os = "linux")]
 #![warn(clippy::as_conversions)]
 
+mod channel;
+mod conntrack;
 mod dump;
 mod error;
-mod netns;
+mod links;
+mod log;
+mod monitor;
+mod namespace;
 mod nftables;
 mod socket;
+mod sysctl;
 
-pub use error::{KernelError, Refusal};
-pub use netns::in_fresh_netns;
+pub use conntrack::{Connection, Conntrack, Deleted, Status, Transport, Tuple};
+pub use error::{Attempt, KernelError, NetworkObject, Refusal};
+pub use links::{Link, LinkAddress, LinkState, Links, NextHop, Route};
+pub use log::{Log, LogOptions, Logged, Read};
+pub use monitor::{Changed, Monitor, TableName};
+pub use namespace::{Namespace, NamespaceId, in_fresh_netns};
 pub use nftables::Nftables;
 pub use palisade_nft::Object;
+pub use sysctl::{set_sysctl, sysctl};

@@ -1,15 +1,16 @@
 //! A netlink socket to netfilter: sends transactions and questions, and reads answers for a bounded time.
 
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, send, setsockopt, socket, sockopt,
 };
 use nix::sys::time::TimeVal;
 
-use palisade_netlink::{Header, Message, Writer, field, messages};
+use palisade_netlink::{Header, Message, Odd, Writer, field, messages};
 use palisade_nft::uapi::{INET, flag, message};
 use palisade_nft::{Encoded, Object};
 
@@ -40,14 +41,38 @@ enum Answer {
     Complete,
 }
 
+/// What a question is about, and to whom it goes.
+#[derive(Debug)]
+pub(crate) struct Question {
+    pub(crate) object: Object,
+    pub(crate) kind: u16,
+    pub(crate) flags: u16,
+    pub(crate) family: u8,
+    pub(crate) resource: u16,
+}
+
+/// What a socket had that nobody asked for.
+#[derive(Debug)]
+pub(crate) enum Unasked<'a> {
+    Datagram(&'a [u8]),
+    /// The kernel dropped some. It says so once, and goes on dropping until everything that is there was taken.
+    Overrun,
+    Nothing,
+}
+
 impl Socket {
     pub(crate) fn open() -> Result<Socket, KernelError> {
+        Socket::open_to(0, RECEIVE_BUFFER)
+    }
+
+    /// A socket that also hears what the kernel tells everyone: `groups` has one bit for each group, that of group 1 the lowest.
+    pub(crate) fn open_to(groups: u32, receive_buffer: usize) -> Result<Socket, KernelError> {
         let fd = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkNetFilter)
             .map_err(failed("open a netlink socket"))?;
-        bind(fd.as_raw_fd(), &NetlinkAddr::new(0, 0)).map_err(failed("bind a netlink socket"))?;
+        bind(fd.as_raw_fd(), &NetlinkAddr::new(0, groups)).map_err(failed("bind a netlink socket"))?;
         let patience = TimeVal::new(i64::try_from(PATIENCE).unwrap_or(i64::MAX), 0);
         setsockopt(&fd, sockopt::ReceiveTimeout, &patience).map_err(failed("set the patience of a netlink socket"))?;
-        setsockopt(&fd, sockopt::RcvBufForce, &RECEIVE_BUFFER).map_err(failed("set the receive buffer"))?;
+        setsockopt(&fd, sockopt::RcvBufForce, &receive_buffer).map_err(failed("set the receive buffer"))?;
         Ok(Socket { fd, sequence: 1, send_buffer: 0, buffer: vec![0; REPLY] })
     }
 
@@ -92,19 +117,36 @@ impl Socket {
         flags: u16,
         body: impl FnOnce(&mut Writer),
     ) -> Result<Vec<Vec<u8>>, KernelError> {
+        let mut payloads = Vec::new();
+        self.each(Question { object, kind, flags, family: INET, resource: 0 }, body, |payload| {
+            payloads.push(payload.to_vec());
+            Ok(())
+        })?;
+        Ok(payloads)
+    }
+
+    /// Asks one question, and gives the payloads of the answer one by one. What is given before `Unsteady` is not of one state.
+    pub(crate) fn each(
+        &mut self,
+        question: Question,
+        body: impl FnOnce(&mut Writer),
+        mut take: impl FnMut(&[u8]) -> Result<(), Odd>,
+    ) -> Result<(), KernelError> {
+        let Question { object, kind, flags, family, resource } = question;
         let sequence = self.sequence;
         self.sequence = sequence.wrapping_add(1);
         let mut writer = Writer::default();
-        writer.message(Header { kind, flags: flag::REQUEST | flags, sequence, family: INET, resource: 0 }, body);
+        writer.message(Header { kind, flags: flag::REQUEST | flags, sequence, family, resource }, body);
         let too_long = |_| KernelError::Unwritable { object: object.clone(), what: "its name is too long".to_owned() };
         self.send(&writer.finish().map_err(too_long)?)?;
-        let mut payloads = Vec::new();
+        // An answer is read to its end even when it is of no use: the kernel refuses a second dump while one goes on.
+        let mut useless = None;
         self.receive(|message| {
             if message.sequence != sequence {
                 return Ok(Answer::More);
             }
             if message.flags & flag::INTERRUPTED != 0 {
-                return Err(KernelError::Unsteady(1));
+                useless = Some(KernelError::Unsteady(1));
             }
             match message.kind {
                 message::ERROR | message::DONE => match errno(message)? {
@@ -114,12 +156,44 @@ impl Socket {
                     Some(errno) => Err(KernelError::Refused(vec![Refusal { object: object.clone(), errno }])),
                 },
                 _ => {
-                    payloads.push(message.payload.to_vec());
+                    if useless.is_none() {
+                        useless = take(message.payload).err().map(|odd| KernelError::Truncated(odd.0));
+                    }
                     Ok(Answer::More)
                 }
             }
         })?;
-        Ok(payloads)
+        useless.map_or(Ok(()), Err)
+    }
+
+    /// Waits until there is something that nobody asked for, or the patience ends.
+    pub(crate) fn wait(&self, patience: Duration) -> Result<(), KernelError> {
+        let deadline = Instant::now() + patience;
+        loop {
+            // Rounded up: a wait of less than a millisecond would not wait.
+            let left = deadline.saturating_duration_since(Instant::now()).saturating_add(Duration::from_micros(999));
+            let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+            match poll(&mut [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN)], timeout) {
+                Err(Errno::EINTR) => {}
+                Err(errno) => return Err(failed("wait for the kernel")(errno)),
+                Ok(_) => return Ok(()),
+            }
+        }
+    }
+
+    /// The next thing that nobody asked for, without waiting.
+    pub(crate) fn unasked(&mut self) -> Result<Unasked<'_>, KernelError> {
+        let length = loop {
+            match recv(self.fd.as_raw_fd(), &mut self.buffer, MsgFlags::MSG_TRUNC | MsgFlags::MSG_DONTWAIT) {
+                Ok(length) => break length,
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => return Ok(Unasked::Nothing),
+                Err(Errno::ENOBUFS) => return Ok(Unasked::Overrun),
+                Err(errno) => return Err(failed("receive from the kernel")(errno)),
+            }
+        };
+        let too_long = || KernelError::Truncated(format!("{length} bytes do not fit {REPLY}"));
+        self.buffer.get(..length).map(Unasked::Datagram).ok_or_else(too_long)
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<(), KernelError> {
@@ -155,6 +229,12 @@ impl Socket {
             }
         }
         Err(KernelError::Timeout(LIMIT))
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }
 

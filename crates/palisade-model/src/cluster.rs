@@ -6,7 +6,8 @@ use std::net::IpAddr;
 
 use crate::flow::Place;
 use crate::labels::{LabelSelector, Labels};
-use crate::policy::{Policy, PortProtocol};
+use crate::network::IpBlock;
+use crate::policy::{Peer, PeerSet, Policy, PortProtocol};
 
 /// Everything a verdict can depend on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -232,6 +233,19 @@ impl Model {
     pub fn namespace_labels(&self, name: &str) -> &Labels {
         static NONE: std::sync::LazyLock<Labels> = std::sync::LazyLock::new(Labels::default);
         self.namespaces.get(name).map_or(&NONE, |namespace| &namespace.labels)
+    }
+
+    /// Every block of addresses that some policy speaks of, with its exceptions.
+    pub fn ip_blocks(&self) -> impl Iterator<Item = &IpBlock> {
+        let rules = self.policies.iter().flat_map(|policy| policy.rules.egress.iter().chain(&policy.rules.ingress));
+        let peers = rules.flat_map(|rule| match &rule.peers {
+            PeerSet::Of(peers) => peers.as_slice(),
+            PeerSet::Any | PeerSet::AnyButOwnNode => &[],
+        });
+        peers.flat_map(|peer| match peer {
+            Peer::Networks(blocks) => blocks.as_slice(),
+            Peer::Pods { .. } | Peer::Nodes(_) | Peer::Domains(_) | Peer::Unreadable => &[],
+        })
     }
 
     /// Who owns `address`: a pod before a node before the outside, and of two pods the one that runs.

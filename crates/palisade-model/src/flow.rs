@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::cluster::{EndpointId, NodeId};
+use crate::network::Family;
 use crate::origin::{PolicyRef, RuleRef};
 use crate::policy::PortProtocol;
 
@@ -70,6 +71,16 @@ impl Protocol {
     /// SCTP.
     pub const SCTP: Protocol = Protocol::Port(PortProtocol::Sctp);
 
+    /// Its number in a packet of a family: ICMP has two.
+    pub fn number(self, family: Family) -> u8 {
+        match (self, family) {
+            (Protocol::Port(protocol), _) => protocol.number(),
+            (Protocol::Icmp, Family::V4) => 1,
+            (Protocol::Icmp, Family::V6) => 58,
+            (Protocol::Other(number), _) => number,
+        }
+    }
+
     /// Reads `tcp`, `udp`, `sctp` or `icmp`, in any case.
     pub fn parse(text: &str) -> Option<Protocol> {
         match text.to_ascii_lowercase().as_str() {
@@ -78,6 +89,17 @@ impl Protocol {
             "sctp" => Some(Protocol::SCTP),
             "icmp" => Some(Protocol::Icmp),
             _ => None,
+        }
+    }
+}
+
+impl PortProtocol {
+    /// Its number in a packet.
+    pub fn number(self) -> u8 {
+        match self {
+            PortProtocol::Tcp => 6,
+            PortProtocol::Udp => 17,
+            PortProtocol::Sctp => 132,
         }
     }
 }

@@ -3,4 +3,4 @@
 
 mod wire;
 
-pub use wire::{Attributes, Header, Message, Odd, TooLong, Writer, field, messages};
+pub use wire::{Attributes, AttributesOneByOne, Header, Message, Messages, Odd, TooLong, Writer, field, messages};

@@ -126,21 +126,43 @@ pub struct Message<'a> {
 }
 
 /// The messages of one datagram.
-pub fn messages(mut bytes: &[u8]) -> Result<Vec<Message<'_>>, Odd> {
-    let cut = || Odd::new("a message is cut short");
-    let mut messages = Vec::new();
-    while !bytes.is_empty() {
-        let length = usize::try_from(u32::from_ne_bytes(field(bytes, 0).ok_or_else(cut)?)).map_err(|_| cut())?;
-        let payload = bytes.get(HEADER..length).ok_or_else(cut)?;
-        messages.push(Message {
-            kind: u16::from_ne_bytes(field(bytes, 4).ok_or_else(cut)?),
-            flags: u16::from_ne_bytes(field(bytes, 6).ok_or_else(cut)?),
-            sequence: u32::from_ne_bytes(field(bytes, 8).ok_or_else(cut)?),
-            payload,
-        });
-        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or(&[]);
+pub fn messages(bytes: &[u8]) -> Result<Vec<Message<'_>>, Odd> {
+    Messages::of(bytes).collect()
+}
+
+/// The messages of one datagram, one by one. The first that cannot be read is the last.
+#[derive(Clone, Debug)]
+pub struct Messages<'a>(&'a [u8]);
+
+impl<'a> Messages<'a> {
+    pub fn of(datagram: &'a [u8]) -> Messages<'a> {
+        Messages(datagram)
     }
-    Ok(messages)
+}
+
+impl<'a> Iterator for Messages<'a> {
+    type Item = Result<Message<'a>, Odd>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let bytes = std::mem::take(&mut self.0);
+        if bytes.is_empty() {
+            return None;
+        }
+        let Some((length, message)) = message(bytes) else { return Some(Err(Odd::new("a message is cut short"))) };
+        self.0 = bytes.get(length.next_multiple_of(4)..).unwrap_or(&[]);
+        Some(Ok(message))
+    }
+}
+
+fn message(bytes: &[u8]) -> Option<(usize, Message<'_>)> {
+    let length = usize::try_from(u32::from_ne_bytes(field(bytes, 0)?)).ok()?;
+    let message = Message {
+        kind: u16::from_ne_bytes(field(bytes, 4)?),
+        flags: u16::from_ne_bytes(field(bytes, 6)?),
+        sequence: u32::from_ne_bytes(field(bytes, 8)?),
+        payload: bytes.get(HEADER..length)?,
+    };
+    Some((length, message))
 }
 
 /// A fixed number of bytes at an offset.
@@ -158,16 +180,8 @@ impl<'a> Attributes<'a> {
         Attributes::read(payload.get(4..).ok_or_else(|| Odd::new("a message is cut short"))?)
     }
 
-    pub fn read(mut bytes: &'a [u8]) -> Result<Attributes<'a>, Odd> {
-        let cut = || Odd::new("an attribute is cut short");
-        let mut found = Vec::new();
-        while !bytes.is_empty() {
-            let length = usize::from(u16::from_ne_bytes(field(bytes, 0).ok_or_else(cut)?));
-            let kind = u16::from_ne_bytes(field(bytes, 2).ok_or_else(cut)?) & 0x3fff;
-            found.push((kind, bytes.get(4..length).ok_or_else(cut)?));
-            bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or(&[]);
-        }
-        Ok(Attributes(found))
+    pub fn read(bytes: &'a [u8]) -> Result<Attributes<'a>, Odd> {
+        AttributesOneByOne::of(bytes).collect::<Result<_, _>>().map(Attributes)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (u16, &'a [u8])> + '_ {
@@ -204,6 +218,36 @@ impl<'a> Attributes<'a> {
             None => Ok(()),
         }
     }
+}
+
+/// Attributes as `Attributes` has them, without a place to keep them. The first that cannot be read is the last.
+#[derive(Clone, Debug)]
+pub struct AttributesOneByOne<'a>(&'a [u8]);
+
+impl<'a> AttributesOneByOne<'a> {
+    pub fn of(bytes: &'a [u8]) -> AttributesOneByOne<'a> {
+        AttributesOneByOne(bytes)
+    }
+}
+
+impl<'a> Iterator for AttributesOneByOne<'a> {
+    type Item = Result<(u16, &'a [u8]), Odd>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let bytes = std::mem::take(&mut self.0);
+        if bytes.is_empty() {
+            return None;
+        }
+        let Some((length, attribute)) = attribute(bytes) else { return Some(Err(Odd::new("an attribute is cut short"))) };
+        self.0 = bytes.get(length.next_multiple_of(4)..).unwrap_or(&[]);
+        Some(Ok(attribute))
+    }
+}
+
+fn attribute(bytes: &[u8]) -> Option<(usize, (u16, &[u8]))> {
+    let length = usize::from(u16::from_ne_bytes(field(bytes, 0)?));
+    let kind = u16::from_ne_bytes(field(bytes, 2)?) & 0x3fff;
+    Some((length, (kind, bytes.get(4..length)?)))
 }
 
 #[cfg(test)]

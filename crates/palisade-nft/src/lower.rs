@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use palisade_engine::{Nodes, Signature, signature};
-use palisade_model::{Direction, End, EndpointId, Model, NodeId, Path, Place, PortProtocol};
+use palisade_model::{Direction, End, EndpointId, Model, NodeId, Path, Place};
 
 use crate::ids::Ids;
 use crate::leaf::{Fate, Leaf, leaf};
@@ -146,7 +146,7 @@ fn add_leaf(leaf: Leaf, ids: &mut Ids, ruleset: &mut Ruleset) -> u32 {
     let mut rules = Vec::with_capacity(leaf.ranges.len() + 1);
     for (protocol, first, last, fate) in leaf.ranges {
         let rule = fate_rule(fate, ids, ruleset);
-        rules.push(rule.when(Match::Protocol(vec![protocol_number(protocol)])).when(Match::Port { first, last }));
+        rules.push(rule.when(Match::Protocol(vec![protocol.number()])).when(Match::Port { first, last }));
     }
     rules.push(fate_rule(leaf.rest, ids, ruleset));
     ruleset.chains.insert(leaf_name(number), Chain { hook: None, rules });
@@ -232,12 +232,4 @@ fn input() -> Chain {
     rules.push(Rule::to(Verdict::Jump(Direction::Egress.to_string())));
     rules.push(Rule::set(Value::Zero));
     Chain { hook: Some(Hook::Input), rules }
-}
-
-fn protocol_number(protocol: PortProtocol) -> u8 {
-    match protocol {
-        PortProtocol::Tcp => 6,
-        PortProtocol::Udp => 17,
-        PortProtocol::Sctp => 132,
-    }
 }

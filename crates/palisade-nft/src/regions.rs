@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use palisade_model::{IpBlock, Model, Peer, PeerSet};
+use palisade_model::Model;
 
 use crate::ruleset::Address;
 
@@ -11,7 +11,7 @@ use crate::ruleset::Address;
 pub(crate) fn regions(model: &Model, family: Address) -> Vec<(IpAddr, IpAddr)> {
     let mut starts: BTreeSet<u128> = BTreeSet::from([0]);
     let most = top(family);
-    for block in blocks(model) {
+    for block in model.ip_blocks() {
         for net in std::iter::once(&block.cidr).chain(&block.except) {
             if Address::of(net.network()) != family {
                 continue;
@@ -26,18 +26,6 @@ pub(crate) fn regions(model: &Model, family: Address) -> Vec<(IpAddr, IpAddr)> {
     let starts: Vec<u128> = starts.into_iter().collect();
     let ends = starts.iter().skip(1).map(|next| next - 1).chain([most]);
     starts.iter().zip(ends).map(|(first, last)| (address(family, *first), address(family, last))).collect()
-}
-
-fn blocks(model: &Model) -> impl Iterator<Item = &IpBlock> {
-    let rules = model.policies.iter().flat_map(|policy| policy.rules.egress.iter().chain(&policy.rules.ingress));
-    let peers = rules.flat_map(|rule| match &rule.peers {
-        PeerSet::Of(peers) => peers.as_slice(),
-        PeerSet::Any | PeerSet::AnyButOwnNode => &[],
-    });
-    peers.flat_map(|peer| match peer {
-        Peer::Networks(blocks) => blocks.as_slice(),
-        Peer::Pods { .. } | Peer::Nodes(_) | Peer::Domains(_) | Peer::Unreadable => &[],
-    })
 }
 
 fn top(family: Address) -> u128 {

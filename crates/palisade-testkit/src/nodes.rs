@@ -2,7 +2,7 @@
 //!
 //! Pods that no node is known for are spread over two nodes of their own, so that each scenario crosses a fabric.
 
-use palisade_model::{Flow, Model, Node, NodeId, Path, Place, PortProtocol, Protocol};
+use palisade_model::{Family, Flow, Model, Node, NodeId, Path, Place};
 use palisade_nft::{CtState, Hook, Ids, NodeView, Packet, Ruleset, Traced, lower, trace};
 
 /// The nodes of a cluster with their rulesets.
@@ -55,7 +55,7 @@ impl Nodes {
             hook,
             source,
             destination,
-            protocol: number(flow.protocol, source.is_ipv4()),
+            protocol: flow.protocol.number(Family::of(source)),
             port: flow.port,
             state: CtState::New,
             // As a sender might set it: no class may be chosen by it.
@@ -100,16 +100,5 @@ impl Nodes {
             (Place::Pod(_) | Place::Node(_) | Place::Outside, _) => {}
         }
         way
-    }
-}
-
-fn number(protocol: Protocol, ipv4: bool) -> u8 {
-    match (protocol, ipv4) {
-        (Protocol::Port(PortProtocol::Tcp), _) => 6,
-        (Protocol::Port(PortProtocol::Udp), _) => 17,
-        (Protocol::Port(PortProtocol::Sctp), _) => 132,
-        (Protocol::Icmp, true) => 1,
-        (Protocol::Icmp, false) => 58,
-        (Protocol::Other(number), _) => number,
     }
 }

@@ -1,0 +1,326 @@
+//! The connections that the kernel tracks in a network namespace: read, and deleted one by one.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+
+use nix::errno::Errno;
+use palisade_netlink::{Attributes, Odd, Writer};
+use palisade_nft::Address;
+
+use crate::error::KernelError;
+use crate::socket::{Question, Socket};
+use palisade_nft::Object;
+use palisade_nft::uapi::flag;
+
+/// How often a table that changes its shape meanwhile is read again.
+const ATTEMPTS: usize = 5;
+
+/// A connection to the tracking of the network namespace that the thread was in when it was opened.
+#[derive(Debug)]
+pub struct Conntrack {
+    socket: Socket,
+}
+
+/// A tracked connection.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Connection {
+    /// As the first packet had it.
+    pub original: Tuple,
+    /// As answers have it: turned around, and after any translation of addresses.
+    pub reply: Tuple,
+    /// The zone in which the original tuple is looked up.
+    pub zone: u16,
+    /// The zone in which the reply tuple is looked up: the same, unless a rule sets it for one direction.
+    pub reply_zone: u16,
+    /// Tells it from a later connection with the same tuples.
+    pub id: u32,
+    /// Bits as `IPS_*` numbers them.
+    pub status: Status,
+    pub mark: u32,
+    /// The IP protocol.
+    pub protocol: u8,
+}
+
+/// One direction of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tuple {
+    pub source: IpAddr,
+    pub destination: IpAddr,
+    pub protocol: u8,
+    pub transport: Transport,
+}
+
+/// What tells the connections of one protocol between two addresses apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Transport {
+    Ports {
+        source: u16,
+        destination: u16,
+    },
+    /// Of ICMP or ICMPv6.
+    Icmp {
+        kind: u8,
+        code: u8,
+        id: u16,
+    },
+    /// The kernel tracks no more than the addresses.
+    Addresses,
+}
+
+/// The state of a connection, as bits of `IPS_*`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Status(pub u32);
+
+/// What came of a deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deleted {
+    Yes,
+    /// It had ended before, though another with the same tuples may be there.
+    WasGone,
+}
+
+impl Status {
+    /// `IPS_SEEN_REPLY`: packets went both ways.
+    pub fn seen_reply(self) -> bool {
+        self.0 & 2 != 0
+    }
+
+    /// `IPS_ASSURED`: it is not given up when the table is full.
+    pub fn assured(self) -> bool {
+        self.0 & 4 != 0
+    }
+}
+
+impl Conntrack {
+    /// Connects, and finds out whether there is permission and support.
+    pub fn open() -> Result<Conntrack, KernelError> {
+        let mut conntrack = Conntrack { socket: Socket::open()? };
+        match conntrack.count() {
+            Ok(_) => Ok(conntrack),
+            Err(KernelError::Refused(refusals)) => {
+                let errno = refusals.first().map_or(Errno::EOPNOTSUPP, |it| it.errno);
+                Err(KernelError::NoPart { part: "nf_conntrack_netlink", errno })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// How many connections there are, of all families and zones.
+    pub fn count(&mut self) -> Result<u32, KernelError> {
+        let mut count = None;
+        let question = question(Object::Connections, uapi::GET_STATISTICS, flag::ACK, 0);
+        self.socket.each(
+            question,
+            |_| {},
+            |payload| {
+                count = Some(Attributes::of_payload(payload)?.u32(uapi::STATISTICS_ENTRIES)?);
+                Ok(())
+            },
+        )?;
+        count.ok_or_else(|| KernelError::Truncated("no number of connections".to_owned()))
+    }
+
+    /// All connections of a family, or of both, in order. Those that come or go meanwhile may be there or not.
+    pub fn dump(&mut self, family: Option<Address>) -> Result<Vec<Connection>, KernelError> {
+        for _ in 0..ATTEMPTS {
+            let mut connections = Vec::new();
+            match self.each(family, |connection| connections.push(connection)) {
+                Err(KernelError::Unsteady(_)) => {}
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    connections.sort_unstable();
+                    connections.dedup_by(|a, b| a.id == b.id && a.original == b.original && a.zone == b.zone);
+                    return Ok(connections);
+                }
+            }
+        }
+        Err(KernelError::Unsteady(ATTEMPTS))
+    }
+
+    /// Gives all connections of a family, or of both, to `take`, in no order and without keeping them. One that changes meanwhile may
+    /// come twice. After `Unsteady` some may be missing.
+    pub fn each(&mut self, family: Option<Address>, mut take: impl FnMut(Connection)) -> Result<(), KernelError> {
+        let question = question(Object::Connections, uapi::GET, flag::DUMP, family.map_or(0, family_number));
+        self.socket.each(
+            question,
+            |_| {},
+            |payload| {
+                take(connection(payload)?);
+                Ok(())
+            },
+        )
+    }
+
+    /// Deletes this connection and no later one with the same tuples.
+    pub fn delete(&mut self, connection: &Connection) -> Result<Deleted, KernelError> {
+        let Connection { original, zone, id, .. } = connection;
+        let family = family_number(Address::of(original.source));
+        let question = question(Object::Connection(original.to_string()), uapi::DELETE, flag::ACK, family);
+        // Without a tuple the kernel would delete all of them.
+        let answer = self.socket.each(
+            question,
+            |writer| {
+                writer.nest(uapi::TUPLE_ORIGINAL, |writer| write_tuple(writer, original));
+                writer.bytes(uapi::ZONE, &zone.to_be_bytes());
+                writer.u32(uapi::ID, *id);
+            },
+            |_| Ok(()),
+        );
+        match answer {
+            Ok(()) => Ok(Deleted::Yes),
+            Err(KernelError::Refused(refusals)) if refusals.iter().all(|it| it.errno == Errno::ENOENT) => Ok(Deleted::WasGone),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// `6 10.0.0.1 port 4000 > 10.0.0.2 port 80`; the protocol stands as a number.
+impl fmt::Display for Tuple {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Tuple { source, destination, protocol, transport } = self;
+        match transport {
+            Transport::Ports { source: from, destination: to } => write!(f, "{protocol} {source} port {from} > {destination} port {to}"),
+            Transport::Icmp { kind, code, id } => write!(f, "{protocol} {source} > {destination} type {kind} code {code} id {id}"),
+            Transport::Addresses => write!(f, "{protocol} {source} > {destination}"),
+        }
+    }
+}
+
+fn question(object: Object, kind: u16, flags: u16, family: u8) -> Question {
+    Question { object, kind: uapi::SUBSYSTEM << 8 | kind, flags, family, resource: 0 }
+}
+
+/// `AF_INET` or `AF_INET6`.
+fn family_number(family: Address) -> u8 {
+    match family {
+        Address::V4 => 2,
+        Address::V6 => 10,
+    }
+}
+
+fn connection(payload: &[u8]) -> Result<Connection, Odd> {
+    let attributes = Attributes::of_payload(payload)?;
+    let original = attributes.nest(uapi::TUPLE_ORIGINAL)?;
+    let reply = attributes.nest(uapi::TUPLE_REPLY)?;
+    // A zone for both directions stands outside, one for one direction in its tuple.
+    let both = optional(&attributes, uapi::ZONE)?.map(u16::from_be_bytes).unwrap_or_default();
+    let zone = |tuple: &Attributes<'_>| Ok::<u16, Odd>(optional(tuple, uapi::TUPLE_ZONE)?.map_or(both, u16::from_be_bytes));
+    let (zone, reply_zone) = (zone(&original)?, zone(&reply)?);
+    let original = tuple(&original)?;
+    Ok(Connection {
+        reply: tuple(&reply)?,
+        zone,
+        reply_zone,
+        id: attributes.u32(uapi::ID)?,
+        status: Status(attributes.u32(uapi::STATUS)?),
+        // Kernels without marks say nothing, and so do newer ones of a mark of 0.
+        mark: optional(&attributes, uapi::MARK)?.map(u32::from_be_bytes).unwrap_or_default(),
+        protocol: original.protocol,
+        original,
+    })
+}
+
+/// A value of fixed length that need not be there. One of another length is an error.
+fn optional<const N: usize>(attributes: &Attributes<'_>, kind: u16) -> Result<Option<[u8; N]>, Odd> {
+    match attributes.find(kind) {
+        None => Ok(None),
+        Some(value) => value.try_into().map(Some).map_err(|_| Odd(format!("attribute {kind} has {} bytes", value.len()))),
+    }
+}
+
+fn required<const N: usize>(attributes: &Attributes<'_>, kind: u16) -> Result<[u8; N], Odd> {
+    optional(attributes, kind)?.ok_or_else(|| Odd(format!("attribute {kind} is missing")))
+}
+
+fn tuple(attributes: &Attributes<'_>) -> Result<Tuple, Odd> {
+    let addresses = attributes.nest(uapi::TUPLE_ADDRESSES)?;
+    let (source, destination) = match optional::<4>(&addresses, uapi::SOURCE4)? {
+        Some(source) => (IpAddr::from(source), IpAddr::from(required::<4>(&addresses, uapi::DESTINATION4)?)),
+        None => (
+            Ipv6Addr::from(required::<16>(&addresses, uapi::SOURCE6)?).into(),
+            Ipv6Addr::from(required::<16>(&addresses, uapi::DESTINATION6)?).into(),
+        ),
+    };
+    let protocol = attributes.nest(uapi::TUPLE_PROTOCOL)?;
+    let [number] = required(&protocol, uapi::PROTOCOL_NUMBER)?;
+    Ok(Tuple { source, destination, protocol: number, transport: transport(&protocol)? })
+}
+
+fn transport(attributes: &Attributes<'_>) -> Result<Transport, Odd> {
+    for [id, kind, code] in [uapi::ICMP4, uapi::ICMP6] {
+        if let Some(id) = optional(attributes, id)? {
+            let ([kind], [code]) = (required(attributes, kind)?, required(attributes, code)?);
+            return Ok(Transport::Icmp { kind, code, id: u16::from_be_bytes(id) });
+        }
+    }
+    match optional(attributes, uapi::SOURCE_PORT)? {
+        None => Ok(Transport::Addresses),
+        Some(source) => {
+            let destination = u16::from_be_bytes(required(attributes, uapi::DESTINATION_PORT)?);
+            Ok(Transport::Ports { source: u16::from_be_bytes(source), destination })
+        }
+    }
+}
+
+fn write_tuple(writer: &mut Writer, tuple: &Tuple) {
+    writer.nest(uapi::TUPLE_ADDRESSES, |writer| {
+        for (address, four, six) in
+            [(tuple.source, uapi::SOURCE4, uapi::SOURCE6), (tuple.destination, uapi::DESTINATION4, uapi::DESTINATION6)]
+        {
+            match address {
+                IpAddr::V4(address) => writer.bytes(four, &address.octets()),
+                IpAddr::V6(address) => writer.bytes(six, &address.octets()),
+            }
+        }
+    });
+    writer.nest(uapi::TUPLE_PROTOCOL, |writer| {
+        writer.bytes(uapi::PROTOCOL_NUMBER, &[tuple.protocol]);
+        match tuple.transport {
+            Transport::Addresses => {}
+            Transport::Ports { source, destination } => {
+                writer.bytes(uapi::SOURCE_PORT, &source.to_be_bytes());
+                writer.bytes(uapi::DESTINATION_PORT, &destination.to_be_bytes());
+            }
+            Transport::Icmp { kind, code, id } => {
+                let [of_id, of_kind, of_code] = match Address::of(tuple.source) {
+                    Address::V4 => uapi::ICMP4,
+                    Address::V6 => uapi::ICMP6,
+                };
+                writer.bytes(of_id, &id.to_be_bytes());
+                writer.bytes(of_kind, &[kind]);
+                writer.bytes(of_code, &[code]);
+            }
+        }
+    });
+}
+
+/// Numbers of `linux/netfilter/nfnetlink_conntrack.h`.
+mod uapi {
+    /// `NFNL_SUBSYS_CTNETLINK`.
+    pub(super) const SUBSYSTEM: u16 = 1;
+    pub(super) const GET: u16 = 1;
+    pub(super) const DELETE: u16 = 2;
+    pub(super) const GET_STATISTICS: u16 = 5;
+    pub(super) const STATISTICS_ENTRIES: u16 = 1;
+
+    pub(super) const TUPLE_ORIGINAL: u16 = 1;
+    pub(super) const TUPLE_REPLY: u16 = 2;
+    pub(super) const STATUS: u16 = 3;
+    pub(super) const MARK: u16 = 8;
+    pub(super) const ID: u16 = 12;
+    pub(super) const ZONE: u16 = 18;
+
+    pub(super) const TUPLE_ADDRESSES: u16 = 1;
+    pub(super) const TUPLE_PROTOCOL: u16 = 2;
+    pub(super) const TUPLE_ZONE: u16 = 3;
+    pub(super) const SOURCE4: u16 = 1;
+    pub(super) const DESTINATION4: u16 = 2;
+    pub(super) const SOURCE6: u16 = 3;
+    pub(super) const DESTINATION6: u16 = 4;
+    pub(super) const PROTOCOL_NUMBER: u16 = 1;
+    pub(super) const SOURCE_PORT: u16 = 2;
+    pub(super) const DESTINATION_PORT: u16 = 3;
+    /// Id, type and code.
+    pub(super) const ICMP4: [u16; 3] = [4, 5, 6];
+    pub(super) const ICMP6: [u16; 3] = [7, 8, 9];
+}
