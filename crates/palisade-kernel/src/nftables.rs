@@ -1,7 +1,7 @@
 //! The table `inet palisade` of one network namespace.
 
 use nix::errno::Errno;
-use palisade_nft::{Ruleset, encode_load, encode_removal};
+use palisade_nft::{Expected, Ruleset, Transaction, encode};
 
 use crate::dump;
 use crate::error::KernelError;
@@ -32,12 +32,16 @@ impl Nftables {
     ///
     /// Double quotes in comments become single ones, as in `palisade_nft::render`; lists of protocols are kept as sets.
     pub fn load(&mut self, ruleset: &Ruleset) -> Result<(), KernelError> {
-        self.socket.commit(&encode_load(ruleset, self.socket.sequence())?)
+        self.commit(&Transaction::load(ruleset), Expected::Anything)
     }
 
     /// Removes the table with all that is in it. It is no error if there is none.
     pub fn unload(&mut self) -> Result<(), KernelError> {
-        self.socket.commit(&encode_removal(self.socket.sequence())?)
+        self.commit(&Transaction::unload(), Expected::Anything)
+    }
+
+    fn commit(&mut self, transaction: &Transaction, expected: Expected) -> Result<(), KernelError> {
+        self.socket.commit(&encode(transaction, self.socket.sequence(), expected)?)
     }
 
     /// Whether there is a table, whoever made it.

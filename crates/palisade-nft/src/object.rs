@@ -14,7 +14,7 @@ pub enum Object {
     Map(String),
     /// Elements of a map. The kernel does not say which.
     Elements(String),
-    /// A rule by its chain and its place there, from 0.
+    /// A rule by its chain and its place there, from 0. In a transaction that is its place among those that it appends there.
     Rule {
         chain: String,
         index: usize,
