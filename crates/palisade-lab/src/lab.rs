@@ -7,9 +7,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use palisade_agent::{AgentError, Denial, Event, Running, StartError};
-use palisade_kernel::{KernelError, Namespace, Services};
-use palisade_model::{ContainerPort, EndpointId, Family, NodeId, PodName, Protocol};
-use palisade_nft::Counted;
+use palisade_kernel::{Counted, KernelError, Namespace, Services};
+use palisade_model::{ContainerPort, EndpointId, NodeId, PodName};
 
 use crate::listen::{Listeners, Listening};
 use crate::plan::{Plan, PodNetwork};
@@ -305,36 +304,4 @@ impl Report {
         }
         drop(self.others.send(NodeEvent { node: node.into(), event }));
     }
-}
-
-/// Every pair of ends that share a family, with the addresses that a connection between them would use.
-pub fn questions(plan: &Plan, from: &[Speaker], to: &[(EndpointId, Protocol, u16)], outside: &[IpAddr]) -> Vec<Question> {
-    let addresses = |speaker: &Speaker| -> Vec<IpAddr> {
-        let model = &plan.model;
-        match speaker {
-            Speaker::Pod(name) => {
-                let at = model.endpoints.iter().position(|it| it.name == *name);
-                at.map(|at| plan.own_addresses(EndpointId(at))).unwrap_or_default()
-            }
-            Speaker::Node(name) => model.nodes.iter().find(|it| it.name == *name).map(|it| it.addresses.clone()).unwrap_or_default(),
-            Speaker::Outside => outside.to_vec(),
-        }
-    };
-    let mut questions = Vec::new();
-    for speaker in from {
-        let own = addresses(speaker);
-        for (id, protocol, port) in to {
-            for address in plan.own_addresses(*id).into_iter().filter(|it| !own.contains(it)) {
-                let source = own.iter().find(|it| Family::of(**it) == Family::of(address));
-                questions.extend(source.map(|source| Question {
-                    from: speaker.clone(),
-                    source: *source,
-                    to: address,
-                    protocol: *protocol,
-                    port: Some(*port),
-                }));
-            }
-        }
-    }
-    questions
 }

@@ -13,7 +13,9 @@ mod probe;
 mod question;
 mod services;
 mod topology;
+mod trial;
 
-pub use lab::{Lab, LabError, NodeEvent, Progress, questions};
+pub use lab::{Lab, LabError, NodeEvent, Progress};
 pub use plan::{Families, Nodes, Options, Plan, PlanError, PodNetwork, plan};
 pub use question::{Finding, Question, Speaker};
+pub use trial::{NotShown, Trial, trials};
