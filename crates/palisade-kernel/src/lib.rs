@@ -3,7 +3,8 @@
 //! It speaks netlink itself, starts no process and decides nothing.
 //!
 //! [`Nftables`] writes, reads back and removes what `palisade_nft` made. Its one object is the table `inet palisade`; no other table is
-//! touched. [`Namespace`] and [`Links`] make networks that stand apart from the host's.
+//! touched. [`Namespace`] and [`Links`] make networks that stand apart from the host's, and [`Services`] does there what
+//! kube-proxy does, in the table `inet palisade-lab-services`.
 //!
 //! A ruleset is loaded as one transaction: all of it is in force afterwards, or none. That alone does not make a *change* safe: a
 //! packet on its way may meet the old chains and the new maps. Changing a table in force step by step, so that no packet slips through
@@ -20,6 +21,7 @@ mod log;
 mod monitor;
 mod namespace;
 mod nftables;
+mod services;
 mod socket;
 mod sysctl;
 
@@ -31,4 +33,5 @@ pub use monitor::{Changed, Monitor, TableName};
 pub use namespace::{Namespace, NamespaceId, in_fresh_netns};
 pub use nftables::Nftables;
 pub use palisade_nft::Object;
+pub use services::{ServicePort, ServiceRule, Services};
 pub use sysctl::{set_sysctl, sysctl};
