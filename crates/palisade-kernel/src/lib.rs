@@ -3,7 +3,8 @@
 //! It speaks netlink itself, starts no process and decides nothing.
 //!
 //! [`Nftables`] writes, reads back and removes what `palisade_nft` made. Its one object is the table `inet palisade`; no other table is
-//! touched. [`Namespace`] and [`Links`] make networks that stand apart from the host's.
+//! touched. [`Namespace`] and [`Links`] make networks that stand apart from the host's, and [`Services`] does there what
+//! kube-proxy does, in the table `inet palisade-lab-services`.
 //! [`Log`] reads what the rules log, [`Monitor`] hears of what others change, [`Conntrack`] reads tracked connections and deletes those that
 //! it is told to.
 //!
@@ -22,6 +23,7 @@ mod log;
 mod monitor;
 mod namespace;
 mod nftables;
+mod services;
 mod socket;
 mod sysctl;
 
@@ -33,4 +35,5 @@ pub use monitor::{Changed, Monitor, TableName};
 pub use namespace::{Namespace, NamespaceId, in_fresh_netns};
 pub use nftables::Nftables;
 pub use palisade_nft::Object;
+pub use services::{ServicePort, ServiceRule, Services};
 pub use sysctl::{set_sysctl, sysctl};

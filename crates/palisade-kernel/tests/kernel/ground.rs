@@ -12,10 +12,10 @@ use nix::sys::time::TimeVal;
 use palisade_kernel::{KernelError, Links, Namespace, NextHop, Route, in_fresh_netns};
 
 /// How long anything may take that comes by itself.
-const LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 /// How long one datagram is waited for, and how often it is sent.
-const TURN: Duration = Duration::from_millis(500);
-const TURNS: usize = 40;
+pub(crate) const TURN: Duration = Duration::from_millis(500);
+pub(crate) const TURNS: usize = 40;
 
 /// The gateway that every pod has, whatever its address.
 pub(crate) const GATEWAYS: [&str; 2] = ["169.254.1.1", "fe80::1"];

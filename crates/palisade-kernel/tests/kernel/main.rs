@@ -7,3 +7,4 @@ mod ground;
 mod links;
 mod namespaces;
 mod rulesets;
+mod services;
