@@ -96,8 +96,9 @@ impl<K: Kernel> Agent<K> {
     }
 
     /// What the numbers in log prefixes stand for.
-    pub fn origins(&self) -> BTreeMap<u32, Origin> {
-        self.wanted.as_ref().map(|it| it.origins.clone()).unwrap_or_default()
+    pub fn origins(&self) -> &BTreeMap<u32, Origin> {
+        static NONE: BTreeMap<u32, Origin> = BTreeMap::new();
+        self.wanted.as_ref().map_or(&NONE, |it| &it.origins)
     }
 
     /// The handle, for what else is to be read.

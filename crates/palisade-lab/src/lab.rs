@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use palisade_agent::{AgentError, Denial, Event, Running, StartError};
+use palisade_agent::{AgentError, Attention, Denial, Event, Running, StartError};
 use palisade_kernel::{Counted, KernelError, Namespace, Services};
 use palisade_model::{ContainerPort, EndpointId, NodeId, PodName};
 
@@ -222,7 +222,7 @@ impl Lab {
         }
         let place = self.fabric.add_node(node.addresses.clone(), self.plan.network)?;
         let (report, name) = (self.report.clone(), node.name.clone());
-        let started = Running::start(&place.place.namespace, move |event| report.take(&name, event));
+        let started = Running::start(&place.place.namespace, Attention::Packets, move |event| report.take(&name, event));
         let agent = started.map_err(|error| LabError::Start { node: node.name.clone(), error })?;
         let services = place.place.namespace.run(Services::open)??;
         let added = Node { agent, services, listening: BTreeMap::new(), place, addresses: node.addresses.clone() };
