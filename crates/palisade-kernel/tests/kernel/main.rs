@@ -6,3 +6,4 @@ mod ground;
 mod links;
 mod namespaces;
 mod rulesets;
+mod transactions;
