@@ -88,7 +88,8 @@ impl Running {
             totals: Mutex::default(),
             stop: AtomicBool::new(false),
         });
-        let worker = Worker { shared: Arc::clone(&shared), log, monitor, book: Book::new(Limits::default()), attention, start: Instant::now() };
+        let worker =
+            Worker { shared: Arc::clone(&shared), log, monitor, book: Book::new(Limits::default()), attention, start: Instant::now() };
         let thread = std::thread::Builder::new().name("agent".to_owned()).spawn(move || worker.work(report))?;
         Ok(Running { shared, thread: Some(thread), _lock: lock })
     }

@@ -22,12 +22,22 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// What can be asked of a lab that is up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
-    Status { output: Output },
+    Status {
+        output: Output,
+    },
     /// All pairs, or one.
-    Probe { one: Option<ProbeRequest>, output: Output },
-    Denied { follow: bool, output: Output },
+    Probe {
+        one: Option<ProbeRequest>,
+        output: Output,
+    },
+    Denied {
+        follow: bool,
+        output: Output,
+    },
     /// The namespace of a pod, a node or the outside, as a path.
-    Where { of: String },
+    Where {
+        of: String,
+    },
     Down,
 }
 
