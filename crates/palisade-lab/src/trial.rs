@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use palisade_agent::DeniedBy;
-use palisade_analysis::{Asked, Case, Party, PortAsked, answer};
+use palisade_analysis::{Asked, Case, Party, PortAsked, answer_by_family};
 use palisade_model::{Direction, End, Model, Path, Place, Protocol, Reached, Service, Verdict};
 
 use crate::plan::Plan;
@@ -46,7 +46,7 @@ impl fmt::Display for NotShown {
 
 /// The connections behind one question, and those that cannot be shown.
 pub fn trials(plan: &Plan, asked: &Asked) -> Result<(Vec<Trial>, Vec<NotShown>), String> {
-    let explanation = answer(&plan.model, asked)?;
+    let explanation = answer_by_family(&plan.model, asked)?;
     if let Some(why) = explanation.impossible {
         return Err(why);
     }
