@@ -1,7 +1,5 @@
 //! Rulesets, loaded and read back.
 
-
-
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
