@@ -22,6 +22,13 @@ pub struct Limits {
     pub window: Duration,
 }
 
+/// Enough for a node under a flood, and little enough to keep.
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { tuples: NonZeroUsize::MIN.saturating_add(65_535), window: Duration::from_secs(60) }
+    }
+}
+
 /// Denied packets of one node.
 #[derive(Debug)]
 pub struct Book {
@@ -118,6 +125,11 @@ impl Book {
         self.entries.insert(key, Entry { packets, event, at: now });
         self.events.insert(event, key);
         Taken::New(Box::new(denial(key, packets, names)))
+    }
+
+    /// Reads a packet without writing it down.
+    pub fn read(packet: &[u8], prefix: &str, names: &Names) -> Result<Denial, Unreadable> {
+        key(packet, prefix).map(|key| denial(key, 1, names))
     }
 
     /// Counts packets that never came.

@@ -16,6 +16,6 @@ mod running;
 pub use agent::{Agent, AgentError, Applied, Checked};
 pub use book::{Book, Limits, Taken, Totals, Unreadable};
 pub use denial::{Denial, DeniedBy, Name, Side};
-pub use lock::{Holder, Lock, LockError};
+pub use lock::{Holder, Lock, LockError, bind, holder};
 pub use names::Names;
 pub use running::{Attention, Event, Running, StartError};

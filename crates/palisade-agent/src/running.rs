@@ -14,9 +14,12 @@ use palisade_model::{EndpointId, Model, NodeId};
 use palisade_nft::LOG_GROUP;
 
 use crate::agent::{Agent, AgentError, Applied, Checked};
-use crate::denial::{Book, Denial, Names, Taken, Totals};
+use crate::book::{Book, Limits, Taken, Totals};
+use crate::denial::Denial;
 use crate::lock::{Lock, LockError};
+use crate::names::Names;
 
+const TABLE: &str = "palisade";
 /// How long the thread waits before it looks whether it should end.
 const TURN: u8 = 100;
 
@@ -33,7 +36,7 @@ pub struct Running {
 pub enum Event {
     /// The first packet of a 5-tuple that a rule dropped.
     Denied(Box<Denial>),
-    /// Another one of the same.
+    /// Another packet of a 5-tuple, for who pays attention to each.
     DeniedAgain(Box<Denial>),
     /// So many logged packets never came.
     Lost(u64),
@@ -41,6 +44,15 @@ pub enum Event {
     Restored { checked: Checked, by: String },
     /// Something went wrong that the next change may mend.
     Failed(String),
+}
+
+/// Which denied packets are reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attention {
+    /// The first of a 5-tuple.
+    Connections,
+    /// Each.
+    Packets,
 }
 
 /// Why an agent does not start.
@@ -64,7 +76,7 @@ struct Shared {
 
 impl Running {
     /// Starts an agent in a namespace. What is in force there stays so until something is applied.
-    pub fn start(namespace: &Namespace, report: impl Fn(Event) + Send + 'static) -> Result<Running, StartError> {
+    pub fn start(namespace: &Namespace, attention: Attention, report: impl Fn(Event) + Send + 'static) -> Result<Running, StartError> {
         let opened = namespace.run(|| -> Result<_, StartError> {
             let lock = Lock::take()?;
             Ok((lock, Nftables::open()?, Log::open(LOG_GROUP, LogOptions::default())?, Monitor::open()?))
@@ -72,11 +84,12 @@ impl Running {
         let (lock, nftables, log, monitor) = opened;
         let shared = Arc::new(Shared {
             agent: Mutex::new(Agent::new(nftables)),
-            names: Mutex::default(),
+            names: Mutex::new(Arc::new(Names::of(&Model::default(), &BTreeMap::new()))),
             totals: Mutex::default(),
             stop: AtomicBool::new(false),
         });
-        let worker = Worker { shared: Arc::clone(&shared), log, monitor, book: Book::default(), start: Instant::now() };
+        let worker =
+            Worker { shared: Arc::clone(&shared), log, monitor, book: Book::new(Limits::default()), attention, start: Instant::now() };
         let thread = std::thread::Builder::new().name("agent".to_owned()).spawn(move || worker.work(report))?;
         Ok(Running { shared, thread: Some(thread), _lock: lock })
     }
@@ -114,6 +127,7 @@ struct Worker {
     log: Log,
     monitor: Monitor,
     book: Book,
+    attention: Attention,
     start: Instant,
 }
 
@@ -143,11 +157,20 @@ impl Worker {
 
     fn read(&mut self, report: &impl Fn(Event)) {
         let names = Arc::clone(&lock(&self.shared.names));
-        let (book, start) = (&mut self.book, self.start);
-        let read = self.log.read(Duration::ZERO, |logged| match book.take(logged.payload, logged.prefix, &names, start.elapsed()) {
-            Taken::New(denial) => report(Event::Denied(Box::new(denial))),
-            Taken::Repeated(denial) => report(Event::DeniedAgain(Box::new(denial))),
-            Taken::Unreadable(_) => {}
+        let (book, attention, start) = (&mut self.book, self.attention, self.start);
+        let read = self.log.read(Duration::ZERO, |logged| {
+            match (book.take(logged.payload, logged.prefix, &names, start.elapsed()), attention) {
+                (Taken::New(denial), _) => report(Event::Denied(denial)),
+                (Taken::Repeated, Attention::Packets) => {
+                    // It was read a moment ago, and counted as what it is.
+                    if let Ok(denial) = Book::read(logged.payload, logged.prefix, &names) {
+                        report(Event::DeniedAgain(Box::new(denial)));
+                    }
+                }
+                (Taken::Repeated, Attention::Connections) => {}
+                // Counted; its prefix is not ours, or it is no packet.
+                (Taken::Unreadable(_), _) => {}
+            }
         });
         match read {
             Ok(read) if read.lost > 0 => {
@@ -165,20 +188,21 @@ impl Worker {
             Ok(changes) => changes,
             Err(error) => return report(Event::Failed(error.to_string())),
         };
-        let strangers: Vec<String> = changes.iter().filter_map(stranger).collect();
-        let Some(by) = strangers.first() else { return };
+        let Some(by) = changes.iter().find_map(stranger) else { return };
         match lock(&self.shared.agent).check() {
             Ok(Checked::Intact | Checked::NothingWanted) => {}
-            Ok(checked @ (Checked::WasRemoved | Checked::WasChanged)) => report(Event::Restored { checked, by: by.clone() }),
+            Ok(checked @ (Checked::WasRemoved | Checked::WasChanged)) => report(Event::Restored { checked, by }),
             Err(error) => report(Event::Failed(error.to_string())),
         }
     }
 }
 
-/// Who made a change, unless it was this process.
+/// Who made a change of our table, unless it was this process.
 fn stranger(changed: &Changed) -> Option<String> {
     match changed {
-        Changed::Transaction { by, process, .. } if *by != std::process::id() => Some(format!("{process} ({by})")),
+        Changed::Transaction { by, process, tables, .. } if *by != std::process::id() => {
+            tables.iter().any(|it| it.name == TABLE).then(|| format!("{process} (process {by})"))
+        }
         Changed::Transaction { .. } => None,
         Changed::Unknown => Some("an unknown process".to_owned()),
     }

@@ -77,6 +77,9 @@ pub enum KernelError {
     /// Nothing of the transaction is in force.
     #[error("the kernel refused {}", listed(.0))]
     Refused(Vec<Refusal>),
+    /// Nothing of the transaction is in force.
+    #[error("somebody else changed the tables after generation {expected}")]
+    Outdated { expected: u32 },
     /// Whether the transaction is in force is not known.
     #[error("the kernel dropped replies that nobody read in time (ENOBUFS)")]
     Overrun,

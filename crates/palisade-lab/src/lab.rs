@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use palisade_agent::{AgentError, Denial, Event, Running, StartError};
+use palisade_agent::{AgentError, Attention, Denial, Event, Running, StartError};
 use palisade_kernel::{Counted, KernelError, Namespace, Services};
 use palisade_model::{ContainerPort, EndpointId, NodeId, PodName};
 
@@ -182,8 +182,12 @@ impl Lab {
     fn remove_what_is_not_planned(&mut self) -> Result<(), LabError> {
         let plan = &self.plan;
         let wanted_nodes: BTreeMap<&str, &[IpAddr]> = plan.model.nodes.iter().map(|it| (&*it.name, it.addresses.as_slice())).collect();
-        let gone: BTreeSet<Box<str>> =
-            self.nodes.iter().filter(|(name, it)| wanted_nodes.get(&***name) != Some(&it.addresses.as_slice())).map(|(name, _)| name.clone()).collect();
+        let gone: BTreeSet<Box<str>> = self
+            .nodes
+            .iter()
+            .filter(|(name, it)| wanted_nodes.get(&***name) != Some(&it.addresses.as_slice()))
+            .map(|(name, _)| name.clone())
+            .collect();
         let wanted_pods: BTreeMap<&PodName, (Option<&str>, Vec<IpAddr>)> = plan
             .model
             .endpoints
@@ -195,7 +199,8 @@ impl Lab {
             })
             .collect();
         let leaves = |name: &PodName, pod: &Pod| {
-            let stays = wanted_pods.get(name).is_some_and(|(node, addresses)| *node == Some(&*pod.node) && *addresses == pod.place.addresses);
+            let stays =
+                wanted_pods.get(name).is_some_and(|(node, addresses)| *node == Some(&*pod.node) && *addresses == pod.place.addresses);
             !stays || gone.contains(&pod.node)
         };
         let leaving: Vec<PodName> = self.pods.iter().filter(|(name, pod)| leaves(name, pod)).map(|(name, _)| name.clone()).collect();
@@ -222,7 +227,7 @@ impl Lab {
         }
         let place = self.fabric.add_node(node.addresses.clone(), self.plan.network)?;
         let (report, name) = (self.report.clone(), node.name.clone());
-        let started = Running::start(&place.place.namespace, move |event| report.take(&name, event));
+        let started = Running::start(&place.place.namespace, Attention::Packets, move |event| report.take(&name, event));
         let agent = started.map_err(|error| LabError::Start { node: node.name.clone(), error })?;
         let services = place.place.namespace.run(Services::open)??;
         let added = Node { agent, services, listening: BTreeMap::new(), place, addresses: node.addresses.clone() };
@@ -255,11 +260,8 @@ impl Lab {
         let Some(name) = self.plan.model.node(id).map(|it| it.name.clone()) else { return Ok(()) };
         step(format!("policy on {name}"));
         let Some(node) = self.nodes.get_mut(&name) else { return Ok(()) };
-        let links: BTreeMap<EndpointId, String> = self
-            .plan
-            .pods_of(id)
-            .filter_map(|(id, endpoint)| Some((id, self.pods.get(&endpoint.name)?.place.link.clone())))
-            .collect();
+        let links: BTreeMap<EndpointId, String> =
+            self.plan.pods_of(id).filter_map(|(id, endpoint)| Some((id, self.pods.get(&endpoint.name)?.place.link.clone()))).collect();
         node.agent.apply(&self.plan.model, id, links).map_err(|error| LabError::Agent { node: name, error })?;
         let own: Vec<IpAddr> = self.plan.pods_of(id).flat_map(|(id, _)| self.plan.own_addresses(id)).collect();
         node.services.replace(&rules(&self.plan.model), &own)?;
@@ -276,8 +278,7 @@ impl Lab {
             // The old ones close first: a port has one listener.
             pod.listening = None;
             let name = endpoint.name.to_string();
-            let (listening, problems) =
-                self.listeners.listen(&pod.place.place.namespace, &name, &pod.place.addresses, &endpoint.ports);
+            let (listening, problems) = self.listeners.listen(&pod.place.place.namespace, &name, &pod.place.addresses, &endpoint.ports);
             notes.extend(problems.into_iter().map(|it| format!("{name}: {it}")));
             pod.listening = Some(listening);
             pod.ports.clone_from(&endpoint.ports);

@@ -5,6 +5,7 @@
 #![cfg(target_os = "linux")]
 #![warn(clippy::as_conversions)]
 
+pub mod control;
 mod lab;
 mod listen;
 mod packet;

@@ -21,7 +21,7 @@ fn rules_of(model: &Model, service: &Service) -> Vec<ServiceRule> {
         let Ok(destinations) = backends_of(model, service, port) else { continue };
         for address in addresses {
             let backends = destinations.iter().filter_map(|it| backend(it, Family::of(*address))).collect();
-            rules.push(ServiceRule { address: *address, protocol: port.protocol.number(), port: port.port, backends });
+            rules.push(ServiceRule { address: *address, protocol: port.protocol, port: port.port, backends });
         }
     }
     rules

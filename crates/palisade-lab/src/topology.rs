@@ -58,7 +58,7 @@ pub(crate) struct PodPlace {
 impl Place {
     fn create(settings: &[(&str, &str)]) -> Result<Place, KernelError> {
         let namespace = Namespace::create()?;
-        let links = namespace.run(|| {
+        let links = namespace.run(|| -> Result<Links, KernelError> {
             for (name, value) in settings {
                 set_sysctl(name, value)?;
             }
@@ -194,7 +194,8 @@ impl Fabric {
 pub(crate) fn join_neighbours(pods: &mut [&mut PodPlace]) -> Result<(), KernelError> {
     let all: Vec<(PodName, Vec<IpAddr>)> = pods.iter().map(|it| (it.name.clone(), it.addresses.clone())).collect();
     for pod in pods {
-        let known: BTreeSet<IpNet> = pod.place.links.routes()?.into_iter().filter(|it| it.via == NextHop::Destination).map(|it| it.to).collect();
+        let known: BTreeSet<IpNet> =
+            pod.place.links.routes()?.into_iter().filter(|it| it.via == NextHop::Destination).map(|it| it.to).collect();
         let others = all.iter().filter(|(name, _)| *name != pod.name).flat_map(|(_, addresses)| addresses);
         for address in others.filter(|it| !known.contains(&host(**it))) {
             let own = of_family(&pod.addresses, Family::of(*address));

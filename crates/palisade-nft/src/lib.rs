@@ -22,7 +22,7 @@ mod transaction;
 pub use ids::Ids;
 pub use lower::{NodeView, lower};
 pub use netlink::batch::{Encoded, Expected};
-pub use netlink::decode::{Dump, Kept, Listed, decode, items, listed};
+pub use netlink::decode::{Counted, Dump, Kept, Listed, counters, decode, items, listed};
 pub use netlink::encode::encode;
 pub use netlink::uapi;
 pub use object::{Foreign, Object, Unwritable};

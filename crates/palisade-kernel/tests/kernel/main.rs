@@ -8,3 +8,4 @@ mod links;
 mod namespaces;
 mod rulesets;
 mod services;
+mod transactions;

@@ -136,7 +136,8 @@ fn send(lab: &mut Lab, waiting: &mut Vec<(String, Trial)>, tally: &mut Tally) {
     let findings = lab.probe(&questions).unwrap();
     for ((at, trial), finding) in waiting.drain(..).zip(findings) {
         if !trial.agrees_with(&finding) {
-            let reasons = trial.cases.iter().flat_map(|case| Direction::BOTH.map(|it| format!("{it} {}", case.decision.walks.of(it).reason)));
+            let reasons =
+                trial.cases.iter().flat_map(|case| Direction::BOTH.map(|it| format!("{it} {}", case.decision.walks.of(it).reason)));
             let reasons = reasons.collect::<Vec<_>>().join(", ");
             tally.failures.push(format!("{at}: {:?}: wanted {:?} ({reasons}), found {}", trial.question, trial.decided(), words(&finding)));
             continue;
