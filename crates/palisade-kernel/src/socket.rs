@@ -185,10 +185,10 @@ impl Socket {
 
     /// Waits until there is something that nobody asked for, or the patience ends.
     pub(crate) fn wait(&self, patience: Duration) -> Result<(), KernelError> {
-        let deadline = Instant::now() + patience;
+        let start = Instant::now();
         loop {
             // Rounded up: a wait of less than a millisecond would not wait.
-            let left = deadline.saturating_duration_since(Instant::now()).saturating_add(Duration::from_micros(999));
+            let left = patience.saturating_sub(start.elapsed()).saturating_add(Duration::from_micros(999));
             let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
             match poll(&mut [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN)], timeout) {
                 Err(Errno::EINTR) => {}
