@@ -133,12 +133,11 @@ impl<K: Kernel> Agent<K> {
 
 /// Whether the same may go well at once. Nothing of it is in force.
 fn is_passing(error: &KernelError) -> bool {
-    let passing = [Errno::EBUSY, Errno::EINTR, Errno::EAGAIN, Errno::ENOBUFS];
+    let passing = |errno: &Errno| [Errno::EBUSY, Errno::EINTR, Errno::EAGAIN, Errno::ENOBUFS].contains(errno);
     match error {
-        KernelError::Unsteady(_) => true,
-        KernelError::Refused(refusals) => refusals.iter().all(|it| passing.contains(&it.errno)),
-        KernelError::Socket { errno, .. } => passing.contains(errno),
-        _ => false,
+        KernelError::Refused(refusals) => refusals.iter().all(|it| passing(&it.errno)),
+        KernelError::Socket { errno, .. } => passing(errno),
+        error => matches!(error, KernelError::Unsteady(_)),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd as _;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -200,10 +201,12 @@ impl Worker {
 /// Who made a change of our table, unless it was this process.
 fn stranger(changed: &Changed) -> Option<String> {
     match changed {
-        Changed::Transaction { by, process, tables, .. } if *by != std::process::id() => {
-            tables.iter().any(|it| it.name == TABLE).then(|| format!("{process} (process {by})"))
+        Changed::Transaction { by, process, tables, .. } => {
+            // The kernel names the thread.
+            let ours = Path::new("/proc/self/task").join(by.to_string()).exists();
+            let touched = tables.iter().any(|it| it.name == TABLE);
+            (touched && !ours).then(|| format!("{process} (process {by})"))
         }
-        Changed::Transaction { .. } => None,
         Changed::Unknown => Some("an unknown process".to_owned()),
     }
 }

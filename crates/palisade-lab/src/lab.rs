@@ -15,7 +15,7 @@ use crate::plan::{Plan, PodNetwork};
 use crate::probe::{Numbers, probe};
 use crate::question::{Finding, Question, Speaker};
 use crate::services::rules;
-use crate::topology::{Fabric, NodePlace, PodPlace, join_neighbours};
+use crate::topology::{Became, Fabric, NodePlace, PodPlace, join_neighbours};
 
 /// How long a probe waits for proof. Denials and answers take milliseconds; the rest is for a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -28,6 +28,8 @@ pub struct Lab {
     pods: BTreeMap<PodName, Pod>,
     nodes: BTreeMap<Box<str>, Node>,
     fabric: Fabric,
+    /// What answers at the addresses of the outside.
+    outside: Vec<Listening>,
     listeners: Listeners,
     denials: Receiver<Denial>,
     report: Report,
@@ -38,7 +40,7 @@ pub struct Lab {
 struct Node {
     agent: Running,
     services: Services,
-    listening: BTreeMap<PodName, Listening>,
+    listening: Vec<Listening>,
     place: NodePlace,
     addresses: Vec<IpAddr>,
 }
@@ -47,7 +49,7 @@ struct Node {
 struct Pod {
     node: Box<str>,
     ports: Vec<ContainerPort>,
-    listening: Option<Listening>,
+    listening: Vec<Listening>,
     place: PodPlace,
 }
 
@@ -95,6 +97,7 @@ impl Lab {
             pods: BTreeMap::new(),
             nodes: BTreeMap::new(),
             fabric: Fabric::create()?,
+            outside: Vec::new(),
             listeners: Listeners::start()?,
             denials,
             report: Report { probes, others: events },
@@ -138,7 +141,10 @@ impl Lab {
     pub fn probe(&mut self, questions: &[Question]) -> Result<Vec<Finding>, LabError> {
         let strangers = questions.iter().flat_map(|it| [it.source, it.to]).filter(|it| self.is_outside(*it)).collect::<BTreeSet<_>>();
         for address in strangers {
-            self.fabric.be(address)?;
+            if self.fabric.be(address)? == Became::New {
+                let (listening, _) = self.listeners.answer_sctp(&self.fabric.place.namespace, "outside", &[address], &[]);
+                self.outside.push(listening);
+            }
         }
         let mut numbers = std::mem::take(&mut self.numbers);
         let asked: Vec<(&Question, Option<&Namespace>)> = questions.iter().map(|it| (it, self.namespace(&it.from))).collect();
@@ -230,7 +236,7 @@ impl Lab {
         let started = Running::start(&place.place.namespace, Attention::Packets, move |event| report.take(&name, event));
         let agent = started.map_err(|error| LabError::Start { node: node.name.clone(), error })?;
         let services = place.place.namespace.run(Services::open)??;
-        let added = Node { agent, services, listening: BTreeMap::new(), place, addresses: node.addresses.clone() };
+        let added = Node { agent, services, listening: Vec::new(), place, addresses: node.addresses.clone() };
         self.nodes.insert(node.name.clone(), added);
         Ok(())
     }
@@ -244,7 +250,7 @@ impl Lab {
             return Ok(());
         }
         let place = self.fabric.add_pod(&mut node.place, &endpoint.name, self.plan.own_addresses(id))?;
-        self.pods.insert(endpoint.name.clone(), Pod { node: home, ports: Vec::new(), listening: None, place });
+        self.pods.insert(endpoint.name.clone(), Pod { node: home, ports: Vec::new(), listening: Vec::new(), place });
         Ok(())
     }
 
@@ -270,28 +276,33 @@ impl Lab {
 
     fn listen(&mut self) -> Vec<String> {
         let mut notes = Vec::new();
+        let mut keep = |name: &str, (listening, problems): (Listening, Vec<String>)| {
+            notes.extend(problems.into_iter().map(|it| format!("{name}: {it}")));
+            listening
+        };
         for endpoint in &self.plan.model.endpoints {
             let Some(pod) = self.pods.get_mut(&endpoint.name) else { continue };
-            if pod.listening.is_some() && pod.ports == endpoint.ports {
+            if !pod.listening.is_empty() && pod.ports == endpoint.ports {
                 continue;
             }
             // The old ones close first: a port has one listener.
-            pod.listening = None;
-            let name = endpoint.name.to_string();
-            let (listening, problems) = self.listeners.listen(&pod.place.place.namespace, &name, &pod.place.addresses, &endpoint.ports);
-            notes.extend(problems.into_iter().map(|it| format!("{name}: {it}")));
-            pod.listening = Some(listening);
+            pod.listening.clear();
+            let (namespace, addresses, name) = (&pod.place.place.namespace, &pod.place.addresses, endpoint.name.to_string());
+            pod.listening.push(keep(&name, self.listeners.listen(namespace, &name, addresses, &endpoint.ports)));
+            pod.listening.push(keep(&name, self.listeners.answer_sctp(namespace, &name, addresses, &endpoint.ports)));
             pod.ports.clone_from(&endpoint.ports);
         }
         for planned in &self.plan.model.nodes {
             let Some(node) = self.nodes.get_mut(&planned.name) else { continue };
             node.listening.clear();
+            let namespace = &node.place.place.namespace;
             for pod in &planned.host_pods {
                 let name = pod.name.to_string();
-                let (listening, problems) = self.listeners.listen(&node.place.place.namespace, &name, &node.addresses, &pod.ports);
-                notes.extend(problems.into_iter().map(|it| format!("{name}: {it}")));
-                node.listening.insert(pod.name.clone(), listening);
+                node.listening.push(keep(&name, self.listeners.listen(namespace, &name, &node.addresses, &pod.ports)));
             }
+            let ports: Vec<ContainerPort> = planned.host_pods.iter().flat_map(|it| it.ports.iter().cloned()).collect();
+            let name = format!("node {}", planned.name);
+            node.listening.push(keep(&name, self.listeners.answer_sctp(namespace, &name, &node.addresses, &ports)));
         }
         notes
     }

@@ -143,7 +143,7 @@ fn send(question: &Question, number: u16) -> io::Result<Sent> {
             raw(question, 132, &init.write(), Some(number), Wants::Association { init, ipv4 })
         }
         Protocol::Icmp => raw(question, if ipv4 { 1 } else { 58 }, &echo_request(ipv4, number), None, Wants::Echo { id: number, ipv4 }),
-        Protocol::Other(protocol) => raw(question, protocol, b"palisade", None, Wants::Error),
+        Protocol::Other(protocol) => raw(question, protocol, &[0; 16], None, Wants::Error),
     }
 }
 

@@ -8,7 +8,7 @@ use palisade_lab::{Families, Finding, Lab, Nodes, NotShown, Options, Plan, PodNe
 use palisade_model::{Direction, Family};
 use palisade_testkit::check::{asked, snapshot};
 use palisade_testkit::objects::Objects;
-use palisade_testkit::scenario::{Line, Probe, Scenario, all};
+use palisade_testkit::scenario::{Line, Party, Probe, Scenario, all};
 
 use crate::ground::{is_root, say};
 
@@ -78,6 +78,8 @@ struct Tally {
     /// By family, and whether it arrived.
     shown: BTreeMap<(Family, bool), usize>,
     not_shown: BTreeMap<NotShown, usize>,
+    /// Probes of upstream's own suites, by suite and family.
+    upstream: BTreeMap<(&'static str, Family), usize>,
     failures: Vec<String>,
 }
 
@@ -86,7 +88,23 @@ impl Tally {
         let word = |arrived| if arrived { "arrived" } else { "denied" };
         let shown = self.shown.iter().map(|((family, arrived), count)| format!("{count} {family} {}", word(*arrived)));
         let not_shown = self.not_shown.iter().map(|(why, count)| format!("{count} not shown ({why})"));
-        shown.chain(not_shown).collect::<Vec<_>>().join(", ")
+        let upstream = self.upstream.iter().map(|((suite, family), count)| format!("{count} {family} of {suite}"));
+        shown.chain(not_shown).chain(upstream).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Upstream's cases leave nothing out: each is shown in both families, unless it names an address of one.
+    fn upstream(&mut self, scenario: &Scenario, probe: &Probe, trials: &[Trial], at: &str) {
+        let Some(suite) = ["conformance", "e2e"].into_iter().find(|it| scenario.name.starts_with(it)) else { return };
+        let shown: Vec<Family> =
+            [Family::V4, Family::V6].into_iter().filter(|it| trials.iter().any(|trial| Family::of(trial.question.to) == *it)).collect();
+        let addressed = [&probe.from, &probe.to].into_iter().any(|it| matches!(it, Party::Address(_)));
+        let itself = probe.from == probe.to;
+        if shown.len() < 2 && !itself && (!addressed || shown.is_empty()) {
+            self.failures.push(format!("{at}: shown in {shown:?} only"));
+        }
+        for family in shown {
+            *self.upstream.entry((suite, family)).or_default() += 1;
+        }
     }
 }
 
@@ -102,7 +120,11 @@ fn run_scenario(scenario: &Scenario, network: PodNetwork, tally: &mut Tally) {
     for (number, line) in &scenario.lines {
         let at = format!("{}/expect.txt:{number}", scenario.name);
         match line {
-            Line::Probe(probe) => waiting.extend(tried(&current, probe, tally).into_iter().map(|it| (at.clone(), it))),
+            Line::Probe(probe) => {
+                let trials = tried(&current, probe, tally);
+                tally.upstream(scenario, probe, &trials, &at);
+                waiting.extend(trials.into_iter().map(|it| (at.clone(), it)));
+            }
             Line::Step(step) => {
                 send(&mut lab, &mut waiting, tally);
                 objects.take(step).unwrap();
