@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use ipnet::IpNet;
 use palisade_kernel::{KernelError, Link, LinkAddress, LinkState, Links, Namespace, NextHop, Route};
 
 use crate::ground::{Cluster, GATEWAYS, await_links, exchange_datagram, exchange_stream, in_netns, privileged, say};
@@ -215,30 +216,39 @@ fn every_refusal_names_its_object() {
 }
 
 #[test]
-fn what_is_read_while_links_come_and_go_is_whole() {
+fn what_is_read_while_addresses_come_and_go_is_whole() {
     let Some([(here, mut links), _]) = pair() else { return };
-    let kept: Vec<String> = (0..200).map(|it| format!("kept{it}")).collect();
-    for name in &kept {
-        links.add_bridge(name).unwrap();
+    let address = |number: u16| IpNet::from(IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, number]));
+    let kept: Vec<LinkAddress> = (1..=500).map(|it| LinkAddress { link: "lo".to_owned(), address: address(it) }).collect();
+    for it in &kept {
+        links.add_address(&it.link, it.address).unwrap();
     }
-    let done = AtomicBool::new(false);
-    let done = &done;
+    let (done, mut readings) = (AtomicBool::new(false), [0; 2]);
     std::thread::scope(|scope| {
-        scope.spawn(move || {
+        scope.spawn(|| {
             let mut other = here.run(|| Links::open().unwrap()).unwrap();
-            for _ in 0..100 {
-                other.add_bridge("passing").unwrap();
-                other.delete("passing").unwrap();
+            for _ in 0..1_000 {
+                other.add_address("lo", address(0)).unwrap();
+                other.delete_address("lo", address(0)).unwrap();
             }
             done.store(true, Ordering::Relaxed);
         });
         while !done.load(Ordering::Relaxed) {
-            match links.list() {
-                Ok(read) => assert!(kept.iter().all(|name| read.iter().any(|it| it.name == *name)), "{read:?}"),
-                Err(error) => assert!(matches!(error, KernelError::UnsteadyNetwork { .. }), "{error}"),
+            let [steady, unsteady] = &mut readings;
+            match links.addresses() {
+                Ok(read) => {
+                    assert!(read.iter().filter(|it| it.address != address(0)).eq(&kept), "{read:?}");
+                    *steady += 1;
+                }
+                Err(error) => {
+                    assert!(matches!(error, KernelError::UnsteadyNetwork { .. }), "{error}");
+                    *unsteady += 1;
+                }
             }
         }
     });
+    assert_eq!(links.addresses().unwrap(), kept);
+    say(&format!("steady and unsteady readings: {readings:?}"));
 }
 
 #[test]
