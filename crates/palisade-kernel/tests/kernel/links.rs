@@ -33,6 +33,7 @@ fn two_namespaces_talk_over_a_veth() {
             links.add_address(name, address.parse().unwrap()).unwrap();
         }
     }
+    assert_eq!(near.link("near").unwrap().state, LinkState::Running);
     for [mine, other] in [["10.0.0.1", "10.0.0.2"], ["fd00::1", "fd00::2"]].map(|pair| pair.map(|it| it.parse::<IpAddr>().unwrap())) {
         assert_eq!(exchange_datagram(&here, &there, other), mine);
         assert_eq!(exchange_stream(&there, &here, mine), other);
@@ -75,6 +76,9 @@ fn two_ports_of_a_bridge_talk() {
         for address in addresses {
             links.add_address("eth0", address.parse().unwrap()).unwrap();
         }
+    }
+    for name in ["one", "other"] {
+        assert_eq!(node.link(name).unwrap().state, LinkState::Running);
     }
     let listed = node.list().unwrap();
     let bridge = listed.iter().find(|it| it.name == "br0").unwrap();
@@ -124,14 +128,21 @@ fn nothing_is_left_of_a_cluster() {
 }
 
 #[test]
-fn a_link_is_up_once_it_is_set_up() {
-    in_netns(|| {
-        let mut links = Links::open().unwrap();
-        let state = |links: &mut Links| links.list().unwrap().into_iter().map(|it| it.state).collect::<Vec<_>>();
-        assert_eq!(state(&mut links), [LinkState::Down]);
-        links.set_up("lo").unwrap();
-        assert_eq!(state(&mut links), [LinkState::Up]);
-    });
+fn a_link_runs_once_both_ends_are_set_up() {
+    for _ in 0..50 {
+        let Some([(_here, mut near), (there, mut far)]) = pair() else { return };
+        near.add_veth("near", "far", &there).unwrap();
+        let mut states = || (near.link("near").unwrap().state, far.link("far").unwrap().state);
+        assert_eq!(states(), (LinkState::Down, LinkState::Down));
+        near.set_up("near").unwrap();
+        assert_eq!(near.link("near").unwrap().state, LinkState::Waiting);
+        far.set_up("far").unwrap();
+        assert_eq!(near.link("near").unwrap().state, LinkState::Running);
+        assert_eq!(far.link("far").unwrap().state, LinkState::Running);
+        near.set_up("lo").unwrap();
+        let listed: Vec<LinkState> = near.list().unwrap().iter().map(|it| it.state).collect();
+        assert_eq!(listed, [LinkState::Running; 2]);
+    }
 }
 
 #[test]
