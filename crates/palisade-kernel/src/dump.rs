@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use palisade_netlink::{Attributes, Odd};
 use palisade_nft::uapi::{GENERATION_ID, TABLE, chain, element, flag, message, rule, set, table};
-use palisade_nft::{Dump, Kept, Object, Ruleset, decode, items, listed};
+use palisade_nft::{Counted, Dump, Kept, Object, Ruleset, decode, items, listed};
 
 use crate::error::KernelError;
 use crate::socket::Socket;
@@ -15,6 +15,16 @@ const ATTEMPTS: usize = 10;
 
 /// Reads the table in one state of it. None if there is no table.
 pub(crate) fn dump(socket: &mut Socket) -> Result<Option<Ruleset>, KernelError> {
+    steady(socket, read)
+}
+
+/// What the rules of the table have counted. Nothing if there is no table.
+pub(crate) fn counters(socket: &mut Socket) -> Result<Vec<Counted>, KernelError> {
+    steady(socket, |socket| Ok(palisade_nft::counters(&list(socket, message::GET_RULE, rule::TABLE)?)?))
+}
+
+/// Reads something of which nothing changes meanwhile.
+fn steady<T>(socket: &mut Socket, mut read: impl FnMut(&mut Socket) -> Result<T, KernelError>) -> Result<T, KernelError> {
     for _ in 0..ATTEMPTS {
         let before = generation(socket)?;
         let read = read(socket);

@@ -69,9 +69,17 @@ pub enum KernelError {
     NoPart { part: &'static str, errno: Errno },
     #[error("NFLOG group {0} of this network namespace has another reader")]
     LogTaken(u16),
+    #[error("NFLOG group {group} cannot be read so: {what}")]
+    LogOptions { group: u16, what: String },
+    /// Of a question about tracked connections.
+    #[error("{doing}: the kernel refused: {errno}")]
+    Connections { doing: String, errno: Errno },
     /// Nothing of the transaction is in force.
     #[error("the kernel refused {}", listed(.0))]
     Refused(Vec<Refusal>),
+    /// Nothing of the transaction is in force.
+    #[error("somebody else changed the tables after generation {expected}")]
+    Outdated { expected: u32 },
     /// Whether the transaction is in force is not known.
     #[error("the kernel dropped replies that nobody read in time (ENOBUFS)")]
     Overrun,

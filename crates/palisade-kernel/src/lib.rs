@@ -2,13 +2,14 @@
 //!
 //! It speaks netlink itself, starts no process and decides nothing.
 //!
-//! [`Nftables`] writes, reads back and removes what `palisade_nft` made. Its one object is the table `inet palisade`; no other table is
-//! touched. [`Namespace`] and [`Links`] make networks that stand apart from the host's, and [`Services`] does there what
-//! kube-proxy does, in the table `inet palisade-lab-services`.
+//! [`Kernel`] is whatever commits transactions of `palisade_nft` and shows what came of them: [`Nftables`] is the real one, [`Fake`] one in
+//! memory. Its one object is the table `inet palisade`; no other table is touched. [`Namespace`] and [`Links`] make networks that stand
+//! apart from the host's, and [`Services`] does there what kube-proxy does, in the table `inet palisade-lab-services`. [`Log`] reads what
+//! the rules log, [`Monitor`] hears of what others change, [`Conntrack`] reads tracked connections and deletes those that it is told to.
 //!
-//! A ruleset is loaded as one transaction: all of it is in force afterwards, or none. That alone does not make a *change* safe: a
-//! packet on its way may meet the old chains and the new maps. Changing a table in force step by step, so that no packet slips through
-//! between, is not here yet; `Nftables::load` replaces the table at once.
+//! All of a transaction is in force afterwards, or none. That alone does not make a *change* safe: a packet on its way may meet the old
+//! chains and the new maps. Changing a table in force step by step, so that no packet slips through between, is for whoever makes the
+//! transactions; `Nftables::load` replaces the table at once.
 #![cfg(target_os = "linux")]
 #![warn(clippy::as_conversions)]
 
@@ -16,6 +17,8 @@ mod channel;
 mod conntrack;
 mod dump;
 mod error;
+mod fake;
+mod kernel;
 mod links;
 mod log;
 mod monitor;
@@ -27,11 +30,13 @@ mod sysctl;
 
 pub use conntrack::{Connection, Conntrack, Deleted, Status, Transport, Tuple};
 pub use error::{Attempt, KernelError, NetworkObject, Refusal};
+pub use fake::{Fake, Fault};
+pub use kernel::Kernel;
 pub use links::{Link, LinkAddress, LinkState, Links, NextHop, Route};
 pub use log::{Log, LogOptions, Logged, Read};
 pub use monitor::{Changed, Monitor, TableName};
 pub use namespace::{Namespace, NamespaceId, in_fresh_netns};
 pub use nftables::Nftables;
-pub use palisade_nft::Object;
+pub use palisade_nft::{Counted, Object};
 pub use services::{ServicePort, ServiceRule, Services};
 pub use sysctl::{set_sysctl, sysctl};

@@ -1,10 +1,11 @@
 //! The table `inet palisade` of one network namespace.
 
 use nix::errno::Errno;
-use palisade_nft::{Ruleset, encode_load, encode_removal};
+use palisade_nft::{Counted, Expected, Ruleset, Transaction, encode};
 
 use crate::dump;
 use crate::error::KernelError;
+use crate::kernel::Kernel;
 use crate::socket::Socket;
 
 /// A connection to the `nf_tables` of the network namespace that the thread was in when it was opened.
@@ -32,12 +33,12 @@ impl Nftables {
     ///
     /// Double quotes in comments become single ones, as in `palisade_nft::render`; lists of protocols are kept as sets.
     pub fn load(&mut self, ruleset: &Ruleset) -> Result<(), KernelError> {
-        self.socket.commit(&encode_load(ruleset, self.socket.sequence())?)
+        self.commit(&Transaction::load(ruleset))
     }
 
     /// Removes the table with all that is in it. It is no error if there is none.
     pub fn unload(&mut self) -> Result<(), KernelError> {
-        self.socket.commit(&encode_removal(self.socket.sequence())?)
+        self.commit(&Transaction::unload())
     }
 
     /// Whether there is a table, whoever made it.
@@ -45,14 +46,37 @@ impl Nftables {
         Ok(dump::table(&mut self.socket)?.is_some())
     }
 
-    /// The table as the kernel has it, or None if there is none. It is of one state: what changes meanwhile is read again.
-    ///
-    /// All of a loaded ruleset comes back but `origins`, which stays empty: the kernel keeps their numbers in the prefixes of logs and a
-    /// part of their text in comments, but no direction, and whoever lowered the ruleset has them whole. Counters are not read.
-    ///
-    /// Anything that no ruleset has is `Foreign`: a chain of another priority, a dormant table, an element with a timeout. Flow
-    /// tables and named counters, quotas and the like are not looked for: no rule of a ruleset can refer to one.
-    pub fn dump(&mut self) -> Result<Option<Ruleset>, KernelError> {
+    fn send(&mut self, transaction: &Transaction, expected: Expected) -> Result<(), KernelError> {
+        self.socket.commit(&encode(transaction, self.socket.sequence(), expected)?)
+    }
+}
+
+impl Kernel for Nftables {
+    fn commit(&mut self, transaction: &Transaction) -> Result<(), KernelError> {
+        // Nothing is acknowledged where nothing is asked for.
+        if transaction.is_empty() { Ok(()) } else { self.send(transaction, Expected::Anything) }
+    }
+
+    fn commit_at(&mut self, generation: u32, transaction: &Transaction) -> Result<(), KernelError> {
+        let outdated = KernelError::Outdated { expected: generation };
+        if transaction.is_empty() {
+            return if self.generation()? == generation { Ok(()) } else { Err(outdated) };
+        }
+        match self.send(transaction, Expected::Generation(generation)) {
+            Err(KernelError::Refused(refusals)) if refusals.iter().any(|it| it.errno == Errno::ERESTART) => Err(outdated),
+            result => result,
+        }
+    }
+
+    fn dump(&mut self) -> Result<Option<Ruleset>, KernelError> {
         dump::dump(&mut self.socket)
+    }
+
+    fn generation(&mut self) -> Result<u32, KernelError> {
+        dump::generation(&mut self.socket)
+    }
+
+    fn counters(&mut self) -> Result<Vec<Counted>, KernelError> {
+        dump::counters(&mut self.socket)
     }
 }

@@ -70,7 +70,13 @@ impl Listeners {
     }
 
     /// Listens in a namespace. What cannot be listened on is said in words: two pods of a node's network may want one port.
-    pub(crate) fn listen(&self, namespace: &Namespace, name: &str, addresses: &[IpAddr], ports: &[ContainerPort]) -> (Listening, Vec<String>) {
+    pub(crate) fn listen(
+        &self,
+        namespace: &Namespace,
+        name: &str,
+        addresses: &[IpAddr],
+        ports: &[ContainerPort],
+    ) -> (Listening, Vec<String>) {
         let mut listening = Listening { tokens: Vec::new(), shared: Arc::clone(&self.shared) };
         let opened = namespace.run(|| open_all(addresses, ports));
         let (sockets, mut problems) = opened.unwrap_or_else(|error| (Vec::new(), vec![error.to_string()]));
@@ -184,7 +190,8 @@ impl Shared {
         if fate == Fate::Ends {
             sockets.remove(&token);
         }
-        let talking: Vec<u64> = sockets.iter().filter(|(_, it)| matches!(it.socket, Kind::Conversation(_))).map(|(token, _)| *token).collect();
+        let talking: Vec<u64> =
+            sockets.iter().filter(|(_, it)| matches!(it.socket, Kind::Conversation(_))).map(|(token, _)| *token).collect();
         if let Some(oldest) = talking.first().filter(|_| talking.len() > CONNECTIONS) {
             sockets.remove(oldest);
         }
@@ -236,7 +243,7 @@ fn acknowledge(socket: &Socket, ports: &[u16], ipv4: bool) -> Fate {
     if let Some(init) = bytes.and_then(Sctp::read).filter(Sctp::is_init) {
         let answer = if ports.contains(&init.destination) { init.ack() } else { init.abort() };
         // Whether the answer arrives is for the asker to see.
-        drop(sendto(socket.as_raw_fd(), &answer.write(), &from, MsgFlags::empty()));
+        sendto(socket.as_raw_fd(), &answer.write(), &from, MsgFlags::empty()).ok();
     }
     Fate::Stays
 }

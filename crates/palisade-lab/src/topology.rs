@@ -58,7 +58,7 @@ pub(crate) struct PodPlace {
 impl Place {
     fn create(settings: &[(&str, &str)]) -> Result<Place, KernelError> {
         let namespace = Namespace::create()?;
-        let links = namespace.run(|| {
+        let links = namespace.run(|| -> Result<Links, KernelError> {
             for (name, value) in settings {
                 set_sysctl(name, value)?;
             }
@@ -181,6 +181,11 @@ impl Fabric {
         }
         node.place.links.delete(&pod.link)
     }
+
+    /// Takes a node's link and routes away. Its namespace goes with the value.
+    pub(crate) fn remove_node(&mut self, node: NodePlace) -> Result<(), KernelError> {
+        self.place.links.delete(&node.port)
+    }
 }
 
 /// On a bridge, the pods of one node speak to each other without the node: by a route for each.
@@ -189,7 +194,8 @@ impl Fabric {
 pub(crate) fn join_neighbours(pods: &mut [&mut PodPlace]) -> Result<(), KernelError> {
     let all: Vec<(PodName, Vec<IpAddr>)> = pods.iter().map(|it| (it.name.clone(), it.addresses.clone())).collect();
     for pod in pods {
-        let known: BTreeSet<IpNet> = pod.place.links.routes()?.into_iter().filter(|it| it.via == NextHop::Destination).map(|it| it.to).collect();
+        let known: BTreeSet<IpNet> =
+            pod.place.links.routes()?.into_iter().filter(|it| it.via == NextHop::Destination).map(|it| it.to).collect();
         let others = all.iter().filter(|(name, _)| *name != pod.name).flat_map(|(_, addresses)| addresses);
         for address in others.filter(|it| !known.contains(&host(**it))) {
             let own = of_family(&pod.addresses, Family::of(*address));

@@ -1,7 +1,7 @@
 //! Decided policy as a typed nftables ruleset.
 //!
-//! `lower` makes the ruleset of one node from the model, `render` writes it as nft text, `trace` walks a packet through it, `encode_load` and
-//! `decode` go to the bytes of netlink and back. The ruleset is a value: it can be compared, printed and interpreted without a kernel, and
+//! `lower` makes the ruleset of one node from the model, `render` writes it as nft text, `trace` walks a packet through it. A
+//! `Transaction` is a change of it; `apply` interprets one, `encode` writes it for netlink, `decode` reads a ruleset back. The ruleset is a value: it can be compared, printed and interpreted without a kernel, and
 //! whoever loads it decides nothing.
 //!
 //! The shape: base chain → direction → (subject's address → program number) → program chain → (peer's address → class) → leaf → verdict with its
@@ -17,12 +17,13 @@ mod regions;
 mod render;
 mod ruleset;
 mod trace;
+mod transaction;
 
 pub use ids::Ids;
 pub use lower::{NodeView, lower};
-pub use netlink::batch::Encoded;
-pub use netlink::decode::{Dump, Kept, Listed, decode, items, listed};
-pub use netlink::encode::{encode_load, encode_removal};
+pub use netlink::batch::{Encoded, Expected};
+pub use netlink::decode::{Counted, Dump, Kept, Listed, counters, decode, items, listed};
+pub use netlink::encode::encode;
 pub use netlink::uapi;
 pub use object::{Foreign, Object, Unwritable};
 pub use render::render;
@@ -31,3 +32,6 @@ pub use ruleset::{
     Verdict, VerdictMap,
 };
 pub use trace::{Packet, Traced, trace};
+pub use transaction::apply::{Cause, Refused, apply};
+pub use transaction::map::{Map, MapKind};
+pub use transaction::{Change, Transaction};

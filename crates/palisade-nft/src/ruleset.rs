@@ -218,6 +218,22 @@ impl Rule {
         Rule { statements: vec![Statement::Set(value)], ..Rule::default() }
     }
 
+    /// The rule as a table keeps it: several protocols are a set, and nft has no way to quote a quote.
+    #[must_use]
+    pub fn as_kept(&self) -> Rule {
+        let mut rule = self.clone();
+        for condition in &mut rule.matches {
+            if let Match::Protocol(protocols) = condition
+                && protocols.len() > 1
+            {
+                protocols.sort_unstable();
+                protocols.dedup();
+            }
+        }
+        rule.comment = rule.comment.map(|it| it.replace('"', "'"));
+        rule
+    }
+
     /// A rule with a condition.
     #[must_use]
     pub fn when(mut self, condition: Match) -> Rule {

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use palisade_kernel::{KernelError, Links, Namespace, Nftables, Object, Refusal};
+use palisade_kernel::{Kernel as _, KernelError, Links, Namespace, Nftables, Object, Refusal};
 use palisade_nft::{Address, Chain, DataMap, Hook, IntervalMap, Rule, Ruleset, Statement, Verdict, VerdictMap, render};
 use palisade_testkit::check::snapshot;
 use palisade_testkit::nodes::Nodes;
@@ -255,7 +255,7 @@ fn without_permission_the_error_says_what_is_missing() {
 }
 
 /// Rulesets of all scenarios, by name.
-fn scenarios() -> Vec<(String, Nodes)> {
+pub(crate) fn scenarios() -> Vec<(String, Nodes)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
     let read = |it: scenario::Scenario| {
         let text = std::fs::read_to_string(it.cluster()).unwrap();
@@ -265,7 +265,7 @@ fn scenarios() -> Vec<(String, Nodes)> {
 }
 
 /// One map with so many addresses, and a little more.
-fn large(elements: u32) -> Ruleset {
+pub(crate) fn large(elements: u32) -> Ruleset {
     let address = |it: u32| IpAddr::from(Ipv4Addr::from_bits(0x0a00_0000 + it));
     let mut ruleset = Ruleset::default();
     let elements = (0..elements).map(|it| (address(it), it % 1_000 + 1)).collect();
@@ -288,7 +288,7 @@ fn with_gaps() -> Ruleset {
     ruleset
 }
 
-fn assert_read_back(name: &str, nftables: &mut Nftables, ruleset: &Ruleset) {
+pub(crate) fn assert_read_back(name: &str, nftables: &mut Nftables, ruleset: &Ruleset) {
     let read = nftables.dump().unwrap_or_else(|error| panic!("{name}: {error}")).unwrap();
     let expected = Ruleset { origins: BTreeMap::new(), ..ruleset.clone() };
     if read != expected {

@@ -1,6 +1,6 @@
 //! One transaction: messages between a begin and an end, with the object that each is about.
 
-use crate::netlink::uapi::{INET, SUBSYSTEM, flag, message};
+use crate::netlink::uapi::{BATCH_GENERATION, INET, SUBSYSTEM, flag, message};
 use crate::object::{Object, Unwritable};
 use palisade_netlink::{Header, Writer};
 
@@ -17,6 +17,14 @@ pub(crate) struct Batch {
     too_long: Option<Object>,
 }
 
+/// What a transaction takes the tables of the network namespace to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    Anything,
+    /// As they were after the transaction of this number, or the kernel does nothing.
+    Generation(u32),
+}
+
 /// A transaction that can be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Encoded {
@@ -29,9 +37,12 @@ pub struct Encoded {
 
 impl Batch {
     /// A transaction whose messages are numbered from `first` on.
-    pub(crate) fn new(first: u32) -> Batch {
+    pub(crate) fn new(first: u32, expected: Expected) -> Batch {
         let mut writer = Writer::default();
-        writer.message(limit(message::BATCH_BEGIN, first), |_| {});
+        writer.message(limit(message::BATCH_BEGIN, first), |writer| match expected {
+            Expected::Anything => {}
+            Expected::Generation(generation) => writer.u32(BATCH_GENERATION, generation),
+        });
         Batch { writer, first, objects: vec![Object::Batch], last: None, too_long: None }
     }
 

@@ -41,6 +41,17 @@ pub enum Kept {
     Hash,
 }
 
+/// What the counter of a rule shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counted {
+    pub chain: String,
+    /// The place of the rule in its chain, from 0.
+    pub index: usize,
+    pub comment: Option<String>,
+    pub packets: u64,
+    pub bytes: u64,
+}
+
 /// The ruleset that a dump shows, without `origins`.
 pub fn decode(dump: &Dump) -> Result<Ruleset, Foreign> {
     let flags = Attributes::of_payload(&dump.table).and_then(|it| it.u32(table::FLAGS)).map_err(foreign(&Object::Table))?;
@@ -73,6 +84,27 @@ pub fn items(payload: &[u8]) -> Result<Vec<&[u8]>, Odd> {
         return Ok(Vec::new());
     }
     Ok(from.nest(element::LIST)?.iter().map(|(_, item)| item).collect())
+}
+
+/// The rules that count, by chain and in their order.
+pub fn counters(rules: &[Vec<u8>]) -> Result<Vec<Counted>, Foreign> {
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    let mut counters = Vec::new();
+    for payload in rules {
+        let from = Attributes::of_payload(payload).map_err(foreign(&Object::Table))?;
+        let chain = from.text(rule_attribute::CHAIN).map_err(foreign(&Object::Table))?.to_owned();
+        let next = places.entry(chain.clone()).or_default();
+        let index = *next;
+        *next += 1;
+        let object = Object::Rule { chain: chain.clone(), index };
+        let odd = foreign(&object);
+        let count = from.nest(rule_attribute::EXPRESSIONS).and_then(|it| expression::read_counter(&it)).map_err(&odd)?;
+        let Some((packets, bytes)) = count else { continue };
+        let comment = from.find(rule_attribute::USERDATA).map(read_comment).transpose().map_err(&odd)?;
+        counters.push(Counted { chain, index, comment, packets, bytes });
+    }
+    counters.sort_by(|one, other| (&one.chain, one.index).cmp(&(&other.chain, other.index)));
+    Ok(counters)
 }
 
 fn foreign(object: &Object) -> impl Fn(Odd) -> Foreign + '_ {

@@ -1,8 +1,12 @@
-//! A ruleset as one transaction.
+//! A transaction as the bytes that the kernel takes.
 
-use crate::ruleset::{Chain, Hook, Rule, Ruleset, VerdictMap};
+use std::collections::BTreeMap;
 
-use crate::netlink::batch::{Batch, Encoded};
+use crate::ruleset::{Hook, Rule};
+use crate::transaction::map::Map;
+use crate::transaction::{Change, Transaction};
+
+use crate::netlink::batch::{Batch, Encoded, Expected};
 use crate::netlink::expression;
 use crate::netlink::map::{self, Element, Shape};
 use crate::netlink::rule;
@@ -17,68 +21,78 @@ const COMMENT: usize = 128;
 /// A list of elements is one attribute, and an attribute has 65,535 bytes at most.
 const LIST: usize = 48 * 1024;
 
-/// A transaction that puts a whole ruleset in place of whatever is there. Its messages are numbered from `first` on.
-pub fn encode_load(ruleset: &Ruleset, first: u32) -> Result<Encoded, Unwritable> {
-    let mut batch = Batch::new(first);
-    replace(&mut batch, ruleset)?;
+/// The bytes of a transaction. Its messages are numbered from `first` on.
+pub fn encode(transaction: &Transaction, first: u32, expected: Expected) -> Result<Encoded, Unwritable> {
+    let mut batch = Batch::new(first, expected);
+    let (mut sets, mut appended) = (Sets(0), BTreeMap::new());
+    for change in &transaction.changes {
+        let object = change.object(|chain| {
+            let appended: &mut usize = appended.entry(chain.to_owned()).or_default();
+            *appended += 1;
+            *appended - 1
+        });
+        write(&mut batch, &mut sets, object, change)?;
+    }
     batch.finish()
 }
 
-/// A transaction that removes the table, whether it is there or not.
-pub fn encode_removal(first: u32) -> Result<Encoded, Unwritable> {
-    let mut batch = Batch::new(first);
-    remove(&mut batch);
-    batch.finish()
-}
+const ADD: u16 = flag::CREATE | flag::EXCLUSIVE;
 
-/// Removes the table, whether it is there or not.
-fn remove(batch: &mut Batch) {
-    batch.push(Object::Table, message::NEW_TABLE, flag::CREATE, |writer| {
-        writer.text(table::NAME, TABLE);
-        writer.u32(table::FLAGS, 0);
-    });
-    batch.push(Object::Table, message::DELETE_TABLE, 0, |writer| writer.text(table::NAME, TABLE));
-}
-
-/// Puts a whole ruleset in place of whatever is there.
-fn replace(batch: &mut Batch, ruleset: &Ruleset) -> Result<(), Unwritable> {
-    remove(batch);
-    batch.push(Object::Table, message::NEW_TABLE, flag::CREATE, |writer| {
-        writer.text(table::NAME, TABLE);
-        writer.u32(table::FLAGS, 0);
-        writer.bytes(table::USERDATA, &comment(TABLE_COMMENT));
-    });
-    // Elements and rules go to chains, so those come first.
-    for (name, chain) in &ruleset.chains {
-        add_chain(batch, name, chain);
-    }
-    let mut sets = Sets(0);
-    for (name, map) in &ruleset.data {
-        sets.add(batch, name, Shape::Data(map.family), map::of_data(map))?;
-    }
-    for (name, map) in &ruleset.intervals {
-        sets.add(batch, name, Shape::Interval(map.family), map::of_intervals(map))?;
-    }
-    for (name, map) in &ruleset.verdicts {
-        let shape = match map {
-            VerdictMap::Numbers(_) => Shape::Numbers,
-            VerdictMap::Pairs { family, .. } => Shape::Pairs(*family),
-        };
-        sets.add(batch, name, shape, map::of_verdicts(map))?;
-    }
-    for (name, chain) in &ruleset.chains {
-        for (index, rule) in chain.rules.iter().enumerate() {
-            add_rule(batch, &mut sets, Object::Rule { chain: name.clone(), index }, name, rule)?;
+fn write(batch: &mut Batch, sets: &mut Sets, object: Object, change: &Change) -> Result<(), Unwritable> {
+    match change {
+        Change::AddTable => batch.push(object, message::NEW_TABLE, ADD, |writer| {
+            writer.text(table::NAME, TABLE);
+            writer.u32(table::FLAGS, 0);
+            writer.bytes(table::USERDATA, &comment(TABLE_COMMENT));
+        }),
+        Change::DeleteTable => {
+            // Only what is there can be deleted.
+            batch.push(object.clone(), message::NEW_TABLE, flag::CREATE, |writer| {
+                writer.text(table::NAME, TABLE);
+                writer.u32(table::FLAGS, 0);
+            });
+            batch.push(object, message::DELETE_TABLE, 0, |writer| writer.text(table::NAME, TABLE));
+        }
+        Change::AddChain { name, hook } => add_chain(batch, object, name, *hook),
+        Change::DeleteChain(name) => batch.push(object, message::DELETE_CHAIN, 0, |writer| {
+            writer.text(chain::TABLE, TABLE);
+            writer.text(chain::NAME, name);
+        }),
+        Change::FlushChain(name) => batch.push(object, message::DELETE_RULE, 0, |writer| {
+            writer.text(rule_attribute::TABLE, TABLE);
+            writer.text(rule_attribute::CHAIN, name);
+        }),
+        Change::AppendRule { chain, rule } => add_rule(batch, sets, object, chain, rule)?,
+        Change::AddMap { name, kind } => {
+            sets.declare(batch, object, name, Shape::of(*kind), ADD, None);
+        }
+        Change::DeleteMap(name) => batch.push(object, message::DELETE_SET, 0, |writer| {
+            writer.text(set::TABLE, TABLE);
+            writer.text(set::NAME, name);
+        }),
+        Change::AddElements { map, elements } => {
+            let elements = elements_of(&object, elements)?;
+            let write = Elements { object, kind: message::NEW_ELEMENTS, flags: ADD, set: map, id: None, item: map::write_element };
+            write.all(batch, &elements);
+        }
+        Change::DeleteElements { map, elements } => {
+            let elements = elements_of(&object, elements)?;
+            let write = Elements { object, kind: message::DELETE_ELEMENTS, flags: 0, set: map, id: None, item: map::write_key };
+            write.all(batch, &elements);
         }
     }
     Ok(())
 }
 
-fn add_chain(batch: &mut Batch, name: &str, it: &Chain) {
-    batch.push(Object::Chain(name.to_owned()), message::NEW_CHAIN, flag::CREATE, |writer| {
+fn elements_of(object: &Object, elements: &Map) -> Result<Vec<Element>, Unwritable> {
+    map::of_map(elements).map_err(|odd| Unwritable { object: object.clone(), what: odd.0 })
+}
+
+fn add_chain(batch: &mut Batch, object: Object, name: &str, hook: Option<Hook>) {
+    batch.push(object, message::NEW_CHAIN, ADD, |writer| {
         writer.text(chain::TABLE, TABLE);
         writer.text(chain::NAME, name);
-        let Some(hook) = it.hook else { return };
+        let Some(hook) = hook else { return };
         writer.text(chain::TYPE, "filter");
         writer.u32(chain::POLICY, chain::ACCEPT);
         writer.nest(chain::HOOK, |writer| {
@@ -99,17 +113,9 @@ pub(crate) fn hook_number(hook: Hook) -> u32 {
 struct Sets(u32);
 
 impl Sets {
-    fn add(&mut self, batch: &mut Batch, name: &str, shape: Shape, elements: Result<Vec<Element>, Odd>) -> Result<(), Unwritable> {
-        let object = Object::Elements(name.to_owned());
-        let elements = elements.map_err(|odd| Unwritable { object: object.clone(), what: odd.0 })?;
-        let id = self.declare(batch, Object::Map(name.to_owned()), name, shape, None);
-        add_elements(batch, &object, name, id, &elements);
-        Ok(())
-    }
-
-    fn declare(&mut self, batch: &mut Batch, object: Object, name: &str, shape: Shape, size: Option<u32>) -> u32 {
+    fn declare(&mut self, batch: &mut Batch, object: Object, name: &str, shape: Shape, flags: u16, size: Option<u32>) -> u32 {
         self.0 += 1;
-        batch.push(object, message::NEW_SET, flag::CREATE, |writer| {
+        batch.push(object, message::NEW_SET, flags, |writer| {
             writer.text(set::TABLE, TABLE);
             writer.text(set::NAME, name);
             shape.write(writer, self.0, size);
@@ -121,30 +127,47 @@ impl Sets {
     fn add_protocols(&mut self, batch: &mut Batch, object: &Object, protocols: &[u8]) -> u32 {
         let elements = map::of_protocols(protocols);
         let size = u32::try_from(elements.len()).ok();
-        let id = self.declare(batch, object.clone(), rule::NO_NAME, Shape::Protocols, size);
-        add_elements(batch, object, rule::NO_NAME, id, &elements);
+        let id = self.declare(batch, object.clone(), rule::NO_NAME, Shape::Protocols, flag::CREATE, size);
+        let (kind, flags, set) = (message::NEW_ELEMENTS, flag::CREATE, rule::NO_NAME);
+        Elements { object: object.clone(), kind, flags, set, id: Some(id), item: map::write_element }.all(batch, &elements);
         id
     }
 }
 
-fn add_elements(batch: &mut Batch, object: &Object, name: &str, id: u32, elements: &[Element]) {
-    let mut rest = elements.iter().peekable();
-    while rest.peek().is_some() {
-        batch.push(object.clone(), message::NEW_ELEMENTS, flag::CREATE, |writer| {
-            writer.text(element::TABLE, TABLE);
-            writer.text(element::SET, name);
-            writer.u32(element::SET_ID, id);
-            writer.nest(element::LIST, |writer| fill(writer, &mut rest));
-        });
-    }
+/// How elements are written.
+struct Elements<'a> {
+    object: Object,
+    kind: u16,
+    flags: u16,
+    set: &'a str,
+    /// Of a set that has no name yet.
+    id: Option<u32>,
+    item: fn(&mut Writer, &Element),
 }
 
-/// Writes elements as long as there is room.
-fn fill<'a>(writer: &mut Writer, rest: &mut impl Iterator<Item = &'a Element>) {
-    let start = writer.len();
-    while writer.len() - start < LIST {
-        let Some(it) = rest.next() else { return };
-        map::write_element(writer, it);
+impl Elements<'_> {
+    fn all(&self, batch: &mut Batch, elements: &[Element]) {
+        let mut rest = elements.iter().peekable();
+        // A message without elements would mean all of them.
+        while rest.peek().is_some() {
+            batch.push(self.object.clone(), self.kind, self.flags, |writer| {
+                writer.text(element::TABLE, TABLE);
+                writer.text(element::SET, self.set);
+                if let Some(id) = self.id {
+                    writer.u32(element::SET_ID, id);
+                }
+                writer.nest(element::LIST, |writer| self.fill(writer, &mut rest));
+            });
+        }
+    }
+
+    /// Writes elements as long as there is room.
+    fn fill<'e>(&self, writer: &mut Writer, rest: &mut impl Iterator<Item = &'e Element>) {
+        let start = writer.len();
+        while writer.len() - start < LIST {
+            let Some(it) = rest.next() else { return };
+            (self.item)(writer, it);
+        }
     }
 }
 
@@ -170,7 +193,7 @@ fn rule_comment(object: &Object, text: &str) -> Result<Vec<u8>, Unwritable> {
     if text.contains('\0') {
         return Err(odd("its comment contains a zero byte".to_owned()));
     }
-    // nft has no way to quote a quote; `palisade_nft::render` does the same.
+    // nft has no way to quote a quote; `Rule::as_kept` and `render` do the same.
     Ok(comment(&text.replace('"', "'")))
 }
 

@@ -73,6 +73,8 @@ const ITEM: u16 = 1;
 const CT_STATE: u32 = 0;
 const FIB_TYPE: u32 = 3;
 const FIB_SOURCE: u32 = 1;
+const COUNTER_BYTES: u16 = 1;
+const COUNTER_PACKETS: u16 = 2;
 
 /// Writes the expressions of a rule, one list item each.
 pub(crate) fn write(writer: &mut Writer, expressions: &[Expression]) {
@@ -88,6 +90,19 @@ pub(crate) fn write(writer: &mut Writer, expressions: &[Expression]) {
 pub(crate) fn read(list: &Attributes<'_>) -> Result<Vec<Expression>, Odd> {
     list.only(&[ITEM])?;
     list.iter().map(|(_, item)| expression(&Attributes::read(item)?)).collect()
+}
+
+/// Packets and bytes of the first counter of a rule, if it has one.
+pub(crate) fn read_counter(list: &Attributes<'_>) -> Result<Option<(u64, u64)>, Odd> {
+    for (_, item) in list.iter() {
+        let item = Attributes::read(item)?;
+        if item.text(NAME)? == "counter" {
+            let body = item.nest(BODY)?;
+            let number = |kind| body.bytes(kind)?.try_into().map(u64::from_be_bytes).map_err(|_| Odd::new("a count that is no number"));
+            return Ok(Some((number(COUNTER_PACKETS)?, number(COUNTER_BYTES)?)));
+        }
+    }
+    Ok(None)
 }
 
 /// Writes a verdict, as it stands in a register or an element.

@@ -1,15 +1,17 @@
 //! Maps: how the kernel and nft are told what they hold, and their elements, both ways.
 //!
 //! An interval map holds the start of each range with its number and, after the end, an element that says so. A range up to the last
-//! address has none, and a map whose first range does not start at the first address begins with one. That is nft's way, and nft reads no other.
+//! address has none. That is nft's way, and nft reads no other. nft also ends what comes before the first range; that says nothing, is
+//! not written and may be read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::ruleset::{Address, DataMap, IntervalMap, Verdict, VerdictMap};
 
-use crate::netlink::expression::{read_verdict, write_verdict};
+use crate::netlink::expression::{LookupResult, read_verdict, write_verdict};
 use crate::netlink::uapi::{data, element, kind, meta, set};
+use crate::transaction::map::{Map, MapKind};
 use palisade_netlink::{Attributes, Odd, Writer};
 
 /// What a map is from and to.
@@ -69,6 +71,24 @@ impl Shape {
         Shape::Protocols,
     ];
 
+    pub(crate) fn of(kind: MapKind) -> Shape {
+        match kind {
+            MapKind::Data(family) => Shape::Data(family),
+            MapKind::Interval(family) => Shape::Interval(family),
+            MapKind::Numbers => Shape::Numbers,
+            MapKind::Pairs(family) => Shape::Pairs(family),
+        }
+    }
+
+    /// What a lookup gives.
+    pub(crate) fn result(self) -> LookupResult {
+        match self {
+            Shape::Data(_) | Shape::Interval(_) => LookupResult::Value,
+            Shape::Numbers | Shape::Pairs(_) => LookupResult::Verdict,
+            Shape::Protocols => LookupResult::Found,
+        }
+    }
+
     fn flags(self) -> u32 {
         match self {
             Shape::Data(_) | Shape::Numbers | Shape::Pairs(_) => set::MAP,
@@ -78,7 +98,7 @@ impl Shape {
     }
 
     /// Type and length.
-    fn key(self) -> (u32, u32) {
+    pub(crate) fn key(self) -> (u32, u32) {
         match self {
             Shape::Data(Address::V4) | Shape::Interval(Address::V4) => (kind::IPV4, 4),
             Shape::Data(Address::V6) | Shape::Interval(Address::V6) => (kind::IPV6, 16),
@@ -151,18 +171,23 @@ fn udata(kind: u8, bytes: &[u8]) -> Vec<u8> {
     [&[kind, length], bytes].concat()
 }
 
+/// The elements of any map.
+pub(crate) fn of_map(map: &Map) -> Result<Vec<Element>, Odd> {
+    match map {
+        Map::Data(map) => of_data(map),
+        Map::Interval(map) => of_intervals(map),
+        Map::Verdict(map) => of_verdicts(map),
+    }
+}
+
 /// The elements of a data map.
-pub(crate) fn of_data(map: &DataMap) -> Result<Vec<Element>, Odd> {
+fn of_data(map: &DataMap) -> Result<Vec<Element>, Odd> {
     map.elements.iter().map(|(it, number)| Ok(Element { key: key(*it, map.family)?, role: Role::Number(*number) })).collect()
 }
 
 /// The elements of an interval map.
-pub(crate) fn of_intervals(map: &IntervalMap) -> Result<Vec<Element>, Odd> {
-    let mut elements = Vec::with_capacity(map.elements.len() * 2 + 1);
-    let start = first(map.family);
-    if map.elements.keys().next().is_some_and(|it| *it != start) {
-        elements.push(Element { key: key(start, map.family)?, role: Role::End });
-    }
+fn of_intervals(map: &IntervalMap) -> Result<Vec<Element>, Odd> {
+    let mut elements = Vec::with_capacity(map.elements.len() * 2);
     for (first, (last, number)) in &map.elements {
         if last < first {
             return Err(Odd(format!("the range {first}-{last} ends before it starts")));
@@ -181,7 +206,7 @@ pub(crate) fn of_intervals(map: &IntervalMap) -> Result<Vec<Element>, Odd> {
 }
 
 /// The elements of a verdict map.
-pub(crate) fn of_verdicts(map: &VerdictMap) -> Result<Vec<Element>, Odd> {
+fn of_verdicts(map: &VerdictMap) -> Result<Vec<Element>, Odd> {
     let goto = |key, chain: &String| Element { key, role: Role::Goto(chain.clone()) };
     match map {
         VerdictMap::Numbers(elements) => Ok(elements.iter().map(|(it, chain)| goto(it.to_ne_bytes().to_vec(), chain)).collect()),
@@ -274,6 +299,16 @@ pub(crate) fn write_element(writer: &mut Writer, it: &Element) {
         if matches!(it.role, Role::OpenNumber(_)) {
             writer.bytes(element::USERDATA, &udata(OPEN.0, &OPEN.1.to_ne_bytes()));
         }
+    });
+}
+
+/// Writes one item of a list of elements that are to be deleted.
+pub(crate) fn write_key(writer: &mut Writer, it: &Element) {
+    writer.nest(element::ITEM, |writer| {
+        if it.role == Role::End {
+            writer.u32(element::FLAGS, element::INTERVAL_END);
+        }
+        writer.nest(element::KEY, |writer| writer.bytes(data::VALUE, &it.key));
     });
 }
 

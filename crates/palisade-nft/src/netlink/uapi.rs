@@ -13,12 +13,16 @@ pub mod message {
     pub const DELETE_TABLE: u16 = SUBSYSTEM + 2;
     pub const NEW_CHAIN: u16 = SUBSYSTEM + 3;
     pub const GET_CHAIN: u16 = SUBSYSTEM + 4;
+    pub const DELETE_CHAIN: u16 = SUBSYSTEM + 5;
     pub const NEW_RULE: u16 = SUBSYSTEM + 6;
     pub const GET_RULE: u16 = SUBSYSTEM + 7;
+    pub const DELETE_RULE: u16 = SUBSYSTEM + 8;
     pub const NEW_SET: u16 = SUBSYSTEM + 9;
     pub const GET_SET: u16 = SUBSYSTEM + 10;
+    pub const DELETE_SET: u16 = SUBSYSTEM + 11;
     pub const NEW_ELEMENTS: u16 = SUBSYSTEM + 12;
     pub const GET_ELEMENTS: u16 = SUBSYSTEM + 13;
+    pub const DELETE_ELEMENTS: u16 = SUBSYSTEM + 14;
     pub const GET_GENERATION: u16 = SUBSYSTEM + 16;
 }
 
@@ -36,6 +40,7 @@ pub mod flag {
     /// In a reply: the dump is not of one state.
     pub const INTERRUPTED: u16 = 0x10;
     pub const DUMP: u16 = 0x300;
+    pub const EXCLUSIVE: u16 = 0x200;
     pub const CREATE: u16 = 0x400;
     pub const APPEND: u16 = 0x800;
 }
@@ -113,6 +118,8 @@ pub mod data {
     pub const RETURN: i32 = -5;
 }
 
+/// `NFNL_BATCH_GENID`.
+pub const BATCH_GENERATION: u16 = 1;
 /// `NFTA_GEN_ID`.
 pub const GENERATION_ID: u16 = 1;
 

@@ -1,0 +1,136 @@
+//! A kernel in memory, for whoever wants to try what a caller does when a kernel says no.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use nix::errno::Errno;
+use palisade_nft::{Cause, Change, Counted, Expected, Refused, Ruleset, Statement, Transaction, apply, encode};
+
+use crate::error::{KernelError, Refusal};
+use crate::kernel::Kernel;
+
+/// A table in memory that takes and refuses what the kernel takes and refuses.
+#[derive(Clone, Debug, Default)]
+pub struct Fake {
+    table: Option<Ruleset>,
+    generation: u32,
+    /// Packets and bytes by chain and place.
+    counts: BTreeMap<(String, usize), (u64, u64)>,
+    faults: VecDeque<Fault>,
+}
+
+/// What goes wrong with a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing is done.
+    Before(KernelError),
+    /// It is done, and only the answer is lost.
+    After(KernelError),
+}
+
+impl Fake {
+    /// Without a table.
+    pub fn new() -> Fake {
+        Fake { generation: 1, ..Fake::default() }
+    }
+
+    /// Lets the next calls fail, one after the other, behind those that are to fail already.
+    pub fn fail(&mut self, faults: impl IntoIterator<Item = Fault>) {
+        self.faults.extend(faults);
+    }
+
+    /// The faults that no call has met yet.
+    pub fn faults(&self) -> usize {
+        self.faults.len()
+    }
+
+    /// A transaction of somebody else, in another table.
+    pub fn disturb(&mut self) {
+        self.generation = self.generation.wrapping_add(1);
+    }
+
+    /// What a rule has counted from now on, as long as its chain is not flushed.
+    pub fn count(&mut self, chain: &str, index: usize, packets: u64, bytes: u64) {
+        self.counts.insert((chain.to_owned(), index), (packets, bytes));
+    }
+
+    /// Meets the next fault, if there is one.
+    fn call<T>(&mut self, work: impl FnOnce(&mut Fake) -> Result<T, KernelError>) -> Result<T, KernelError> {
+        match self.faults.pop_front() {
+            None => work(self),
+            Some(Fault::Before(error)) => Err(error),
+            Some(Fault::After(error)) => work(self).and(Err(error)),
+        }
+    }
+
+    fn apply(&mut self, transaction: &Transaction) -> Result<(), KernelError> {
+        // What cannot be written is never sent.
+        encode(transaction, 1, Expected::Anything)?;
+        if transaction.is_empty() {
+            return Ok(());
+        }
+        apply(&mut self.table, transaction).map_err(|refused| KernelError::Refused(refused.into_iter().map(refusal).collect()))?;
+        self.generation = self.generation.wrapping_add(1);
+        for change in &transaction.changes {
+            match change {
+                Change::DeleteTable => self.counts.clear(),
+                Change::DeleteChain(name) | Change::FlushChain(name) => self.counts.retain(|(chain, _), _| chain != name),
+                Change::AddTable | Change::AddChain { .. } | Change::AppendRule { .. } => {}
+                Change::AddMap { .. } | Change::DeleteMap(_) | Change::AddElements { .. } | Change::DeleteElements { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn counted(&self) -> Vec<Counted> {
+        let mut counters = Vec::new();
+        for (name, chain) in self.table.iter().flat_map(|it| &it.chains) {
+            let counting = chain.rules.iter().enumerate().filter(|(_, rule)| rule.statements.contains(&Statement::Counter));
+            counters.extend(counting.map(|(index, rule)| {
+                let (packets, bytes) = self.counts.get(&(name.clone(), index)).copied().unwrap_or_default();
+                Counted { chain: name.clone(), index, comment: rule.comment.clone(), packets, bytes }
+            }));
+        }
+        counters
+    }
+}
+
+impl Kernel for Fake {
+    fn commit(&mut self, transaction: &Transaction) -> Result<(), KernelError> {
+        self.call(|fake| fake.apply(transaction))
+    }
+
+    fn commit_at(&mut self, generation: u32, transaction: &Transaction) -> Result<(), KernelError> {
+        self.call(|fake| {
+            if fake.generation != generation {
+                return Err(KernelError::Outdated { expected: generation });
+            }
+            fake.apply(transaction)
+        })
+    }
+
+    fn dump(&mut self) -> Result<Option<Ruleset>, KernelError> {
+        self.call(|fake| Ok(fake.table.clone()))
+    }
+
+    fn generation(&mut self) -> Result<u32, KernelError> {
+        self.call(|fake| Ok(fake.generation))
+    }
+
+    fn counters(&mut self) -> Result<Vec<Counted>, KernelError> {
+        self.call(|fake| Ok(fake.counted()))
+    }
+}
+
+/// A refusal with the number that the kernel gives it.
+fn refusal(Refused { object, cause }: Refused) -> Refusal {
+    let errno = match cause {
+        Cause::Exists => Errno::EEXIST,
+        Cause::Missing => Errno::ENOENT,
+        Cause::InUse => Errno::EBUSY,
+        Cause::Invalid => Errno::EINVAL,
+        Cause::Unread => Errno::ENODATA,
+        Cause::BaseChain => Errno::EOPNOTSUPP,
+        Cause::TooDeep => Errno::EMLINK,
+    };
+    Refusal { object, errno }
+}

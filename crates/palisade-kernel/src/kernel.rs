@@ -1,0 +1,31 @@
+//! What takes transactions and shows what came of them.
+
+use palisade_nft::{Counted, Ruleset, Transaction};
+
+use crate::error::KernelError;
+
+/// The table `inet palisade` of one network namespace.
+pub trait Kernel {
+    /// Does all of a transaction, or nothing. On `Refused` the table is as it was before.
+    ///
+    /// Double quotes in comments become single ones, as in `palisade_nft::render`; lists of protocols are kept as sets.
+    fn commit(&mut self, transaction: &Transaction) -> Result<(), KernelError>;
+
+    /// Does all of a transaction if no table of the network namespace has changed since a generation; `Outdated` if one has.
+    fn commit_at(&mut self, generation: u32, transaction: &Transaction) -> Result<(), KernelError>;
+
+    /// The table, or None if there is none. It is of one state: what changes meanwhile is read again.
+    ///
+    /// All of a loaded ruleset comes back but `origins`, which stays empty: the kernel keeps their numbers in the prefixes of logs and a
+    /// part of their text in comments, but no direction, and whoever lowered the ruleset has them whole.
+    ///
+    /// Anything that no ruleset has is `Foreign`: a chain of another priority, a dormant table, an element with a timeout. Flow
+    /// tables and named counters, quotas and the like are not looked for: no rule of a ruleset can refer to one.
+    fn dump(&mut self) -> Result<Option<Ruleset>, KernelError>;
+
+    /// The number of the last transaction in the network namespace, by anyone.
+    fn generation(&mut self) -> Result<u32, KernelError>;
+
+    /// What the rules have counted, by chain and in their order; rules that count nothing are left out.
+    fn counters(&mut self) -> Result<Vec<Counted>, KernelError>;
+}

@@ -1,0 +1,264 @@
+//! What a transaction does to a table, with the refusals of the kernel.
+//!
+//! A message that is refused does not stop the others: the kernel goes on, names each that it refuses, and then undoes all. Of a message with
+//! several elements those before the refused one count until then.
+
+use std::collections::BTreeMap;
+
+use crate::netlink::accept::accepts;
+use crate::object::Object;
+use crate::ruleset::{Chain, Hook, Rule, Ruleset, Statement, Verdict};
+use crate::transaction::difference::maps_of;
+use crate::transaction::elements;
+use crate::transaction::map::{Map, MapKind, MapRef};
+use crate::transaction::validate::validate;
+use crate::transaction::{Change, Transaction};
+
+/// One object that is refused, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    pub object: Object,
+    pub cause: Cause,
+}
+
+/// Why something is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// It is there already, whatever it says, or overlaps with something that is.
+    Exists,
+    /// It, or what it refers to, is not there.
+    Missing,
+    /// Something refers to it.
+    InUse,
+    /// It does not fit what it is put into, or refers to.
+    Invalid,
+    /// A map is asked by more than the rule has read from the packet.
+    Unread,
+    /// It goes to a base chain.
+    BaseChain,
+    /// Chains call each other in a circle, or nest too deep.
+    TooDeep,
+}
+
+/// Does all of a transaction, or nothing. No table is `None`.
+///
+/// The table is as a dump shows it: without `origins`, and with rules as they are kept.
+pub fn apply(table: &mut Option<Ruleset>, transaction: &Transaction) -> Result<(), Vec<Refused>> {
+    let mut state = State::of(table.clone(), Validate::Never);
+    state.run(transaction);
+    // The kernel looks at chains that nest when all else is well, and if they nest too deep it begins again and looks after each step.
+    if state.refused.is_empty() && state.table.as_ref().is_some_and(|it| validate(it).is_err()) {
+        state = State::of(table.clone(), Validate::AtEachStep);
+        state.run(transaction);
+    }
+    if state.refused.is_empty() {
+        *table = state.table;
+        Ok(())
+    } else {
+        Err(state.refused)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Validate {
+    Never,
+    AtEachStep,
+}
+
+/// A table in the middle of a transaction.
+struct State {
+    table: Option<Ruleset>,
+    /// How many rules and elements go to a chain.
+    chain_uses: BTreeMap<String, usize>,
+    /// How many rules ask a map.
+    map_uses: BTreeMap<String, usize>,
+    /// How many rules the transaction has appended to a chain.
+    appended: BTreeMap<String, usize>,
+    validate: Validate,
+    refused: Vec<Refused>,
+}
+
+impl State {
+    fn of(table: Option<Ruleset>, validate: Validate) -> State {
+        let (chain_uses, map_uses) = (BTreeMap::new(), BTreeMap::new());
+        let mut state = State { table, chain_uses, map_uses, appended: BTreeMap::new(), validate, refused: Vec::new() };
+        let Some(table) = &state.table else { return state };
+        for rule in table.chains.values().flat_map(|it| &it.rules) {
+            count_rule(&mut state.chain_uses, &mut state.map_uses, rule, up);
+        }
+        for chain in table.verdicts.values().flat_map(elements::chains) {
+            count(&mut state.chain_uses, chain, up);
+        }
+        state
+    }
+
+    fn run(&mut self, transaction: &Transaction) {
+        for change in &transaction.changes {
+            let object = self.object(change);
+            let mut done = self.change(change);
+            let looks = matches!(change, Change::AddElements { .. } | Change::AppendRule { .. });
+            if done.is_ok() && looks && self.validate == Validate::AtEachStep {
+                done = self.table.as_ref().map_or(Ok(()), validate);
+            }
+            self.refused.extend(done.err().map(|cause| Refused { object, cause }));
+        }
+    }
+
+    /// What a change is about, as errors name it.
+    fn object(&mut self, change: &Change) -> Object {
+        change.object(|chain| {
+            let appended = self.appended.entry(chain.to_owned()).or_default();
+            *appended += 1;
+            *appended - 1
+        })
+    }
+
+    fn change(&mut self, change: &Change) -> Result<(), Cause> {
+        match change {
+            Change::AddTable if self.table.is_some() => Err(Cause::Exists),
+            Change::AddTable => {
+                self.table = Some(Ruleset::default());
+                Ok(())
+            }
+            Change::DeleteTable => {
+                self.table = None;
+                self.chain_uses.clear();
+                self.map_uses.clear();
+                Ok(())
+            }
+            Change::AddChain { name, hook } => self.add_chain(name, *hook),
+            Change::DeleteChain(name) => self.delete_chain(name),
+            Change::FlushChain(name) => self.flush(name),
+            Change::AppendRule { chain, rule } => self.append(chain, rule),
+            Change::AddMap { name, kind } => self.add_map(name, *kind),
+            Change::DeleteMap(name) => self.delete_map(name),
+            Change::AddElements { elements, .. } | Change::DeleteElements { elements, .. } if elements.is_empty() => Ok(()),
+            Change::AddElements { map, elements } => self.add_elements(map, elements),
+            Change::DeleteElements { map, elements } => self.delete_elements(map, elements),
+        }
+    }
+
+    fn ruleset(&mut self) -> Result<&mut Ruleset, Cause> {
+        self.table.as_mut().ok_or(Cause::Missing)
+    }
+
+    fn add_chain(&mut self, name: &str, hook: Option<Hook>) -> Result<(), Cause> {
+        let ruleset = self.ruleset()?;
+        if ruleset.chains.contains_key(name) {
+            return Err(Cause::Exists);
+        }
+        ruleset.chains.insert(name.to_owned(), Chain { hook, rules: Vec::new() });
+        Ok(())
+    }
+
+    fn flush(&mut self, name: &str) -> Result<(), Cause> {
+        let chain = self.ruleset()?.chains.get_mut(name).ok_or(Cause::Missing)?;
+        for rule in std::mem::take(&mut chain.rules) {
+            count_rule(&mut self.chain_uses, &mut self.map_uses, &rule, down);
+        }
+        Ok(())
+    }
+
+    fn delete_chain(&mut self, name: &str) -> Result<(), Cause> {
+        // The kernel has deleted the rules when it finds that something still goes there.
+        self.flush(name)?;
+        if self.chain_uses.get(name).is_some_and(|it| *it > 0) {
+            return Err(Cause::InUse);
+        }
+        self.ruleset()?.chains.remove(name);
+        Ok(())
+    }
+
+    fn append(&mut self, chain: &str, rule: &Rule) -> Result<(), Cause> {
+        let ruleset = self.ruleset()?;
+        if !ruleset.chains.contains_key(chain) {
+            return Err(Cause::Missing);
+        }
+        accepts(ruleset, rule)?;
+        let rule = rule.as_kept();
+        if let Some(chain) = ruleset.chains.get_mut(chain) {
+            chain.rules.push(rule.clone());
+        }
+        count_rule(&mut self.chain_uses, &mut self.map_uses, &rule, up);
+        Ok(())
+    }
+
+    fn add_map(&mut self, name: &str, kind: MapKind) -> Result<(), Cause> {
+        let ruleset = self.ruleset()?;
+        if ruleset.map(name).is_some() {
+            return Err(Cause::Exists);
+        }
+        ruleset.add_map(name.to_owned(), kind);
+        Ok(())
+    }
+
+    fn delete_map(&mut self, name: &str) -> Result<(), Cause> {
+        let used = self.map_uses.get(name).is_some_and(|it| *it > 0);
+        let ruleset = self.ruleset()?;
+        if ruleset.map(name).is_some() && used {
+            return Err(Cause::InUse);
+        }
+        match ruleset.remove_map(name).ok_or(Cause::Missing)? {
+            Map::Verdict(map) => elements::chains(&map).for_each(|chain| count(&mut self.chain_uses, chain, down)),
+            Map::Data(_) | Map::Interval(_) => {}
+        }
+        Ok(())
+    }
+
+    /// The map that elements go to, if it is there and takes them.
+    fn fitting(&mut self, name: &str, elements: &Map) -> Result<&mut Ruleset, Cause> {
+        let ruleset = self.ruleset()?;
+        match ruleset.map(name).map(MapRef::kind) {
+            Some(kind) if kind == elements.kind() => Ok(ruleset),
+            Some(_) => Err(Cause::Invalid),
+            None => Err(Cause::Missing),
+        }
+    }
+
+    fn add_elements(&mut self, name: &str, elements: &Map) -> Result<(), Cause> {
+        let ruleset = self.fitting(name, elements)?;
+        let mut added = Vec::new();
+        let done = elements::add(ruleset, name, elements, &mut added);
+        added.iter().for_each(|chain| count(&mut self.chain_uses, chain, up));
+        done
+    }
+
+    fn delete_elements(&mut self, name: &str, elements: &Map) -> Result<(), Cause> {
+        let ruleset = self.fitting(name, elements)?;
+        let mut deleted = Vec::new();
+        let done = elements::delete(ruleset, name, elements, &mut deleted);
+        deleted.iter().for_each(|chain| count(&mut self.chain_uses, chain, down));
+        done
+    }
+}
+
+/// The chains that a rule goes to by itself.
+pub(super) fn chains_of(rule: &Rule) -> impl Iterator<Item = &str> {
+    rule.statements.iter().filter_map(|it| match it {
+        Statement::Verdict(Verdict::Jump(chain) | Verdict::Goto(chain)) => Some(chain.as_str()),
+        Statement::Verdict(Verdict::Accept | Verdict::Drop | Verdict::Return) => None,
+        Statement::Set(_) | Statement::Counter | Statement::Log(_) | Statement::Look { .. } => None,
+    })
+}
+
+fn count_rule(chains: &mut BTreeMap<String, usize>, maps: &mut BTreeMap<String, usize>, rule: &Rule, by: fn(usize) -> usize) {
+    chains_of(rule).for_each(|it| count(chains, it, by));
+    maps_of(rule).for_each(|it| count(maps, it, by));
+}
+
+fn count(uses: &mut BTreeMap<String, usize>, name: &str, by: fn(usize) -> usize) {
+    match uses.get_mut(name) {
+        Some(uses) => *uses = by(*uses),
+        None => {
+            uses.insert(name.to_owned(), by(0));
+        }
+    }
+}
+
+fn up(uses: usize) -> usize {
+    uses.saturating_add(1)
+}
+
+fn down(uses: usize) -> usize {
+    uses.saturating_sub(1)
+}

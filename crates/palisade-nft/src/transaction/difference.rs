@@ -1,0 +1,83 @@
+//! What turns one ruleset into another.
+
+use std::collections::BTreeSet;
+
+use crate::ruleset::{Chain, Rule, Ruleset, Statement, Value};
+use crate::transaction::{Change, Transaction};
+
+impl Ruleset {
+    /// The plain difference: what turns the table that holds `old` into one that holds this, in an order that the kernel accepts.
+    ///
+    /// It is atomic and yet not safe against packets on their way: one may meet the old chains and the new maps and pass where neither
+    /// ruleset lets it. Whoever changes a table in force must split it into steps that narrow before they widen.
+    pub fn changes_since(&self, old: &Ruleset) -> Transaction {
+        let parts = Parts::of(self, old);
+        let mut changes = Vec::new();
+        // Whatever refers to something goes before it.
+        let flushed = parts.rewritten.union(&parts.gone_chains).filter(|it| old.chains.get(**it).is_some_and(|it| !it.rules.is_empty()));
+        changes.extend(flushed.map(|it| Change::FlushChain((*it).to_owned())));
+        for (name, map) in old.maps().filter(|(name, _)| !parts.gone_maps.contains(name.as_str())) {
+            let elements = map.without(self.map(name));
+            changes.extend((!elements.is_empty()).then(|| Change::DeleteElements { map: name.clone(), elements }));
+        }
+        changes.extend(parts.gone_maps.iter().map(|it| Change::DeleteMap((*it).to_owned())));
+        changes.extend(parts.gone_chains.iter().map(|it| Change::DeleteChain((*it).to_owned())));
+        // Whatever is referred to comes before what refers to it.
+        for (name, chain) in &self.chains {
+            if !old.chains.contains_key(name) || parts.gone_chains.contains(name.as_str()) {
+                changes.push(Change::AddChain { name: name.clone(), hook: chain.hook });
+            }
+        }
+        for (name, map) in self.maps() {
+            let known = old.map(name).filter(|_| !parts.gone_maps.contains(name.as_str()));
+            if known.is_none() {
+                changes.push(Change::AddMap { name: name.clone(), kind: map.kind() });
+            }
+            let elements = map.without(known);
+            changes.extend((!elements.is_empty()).then(|| Change::AddElements { map: name.clone(), elements }));
+        }
+        for name in &parts.rewritten {
+            let rules = self.chains.get(*name).map_or(&[][..], |chain| &chain.rules);
+            changes.extend(rules.iter().map(|rule| Change::AppendRule { chain: (*name).to_owned(), rule: rule.clone() }));
+        }
+        Transaction { changes }
+    }
+}
+
+/// Which objects of two rulesets cannot stay as they are, by name.
+struct Parts<'a> {
+    /// Maps that are not there any more, or are of another kind.
+    gone_maps: BTreeSet<&'a str>,
+    /// Chains that are not there any more, or stand elsewhere.
+    gone_chains: BTreeSet<&'a str>,
+    /// Chains of the new ruleset that need their rules anew.
+    rewritten: BTreeSet<&'a str>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(new: &'a Ruleset, old: &'a Ruleset) -> Parts<'a> {
+        let moved = |name: &str, chain: &Chain| new.chains.get(name).is_none_or(|it| it.hook != chain.hook);
+        let gone_chains = old.chains.iter().filter(|(name, chain)| moved(name, chain)).map(|(name, _)| name.as_str()).collect();
+        let gone_maps = old.maps().filter(|(name, map)| new.map(name).is_none_or(|it| it.kind() != map.kind()));
+        let gone_maps: BTreeSet<&str> = gone_maps.map(|(name, _)| name.as_str()).collect();
+        // A map cannot go while a rule asks it, not even to come back as another.
+        let asks = |rule: &Rule| maps_of(rule).any(|it| gone_maps.contains(it));
+        let stays = |name: &str, chain: &Chain| {
+            old.chains.get(name).is_some_and(|it| it.hook == chain.hook && same(&it.rules, &chain.rules) && !it.rules.iter().any(asks))
+        };
+        let rewritten = new.chains.iter().filter(|(name, chain)| !stays(name, chain)).map(|(name, _)| name.as_str()).collect();
+        Parts { gone_maps, gone_chains, rewritten }
+    }
+}
+
+fn same(old: &[Rule], new: &[Rule]) -> bool {
+    old.len() == new.len() && old.iter().zip(new).all(|(old, new)| old == new || old.as_kept() == new.as_kept())
+}
+
+/// The maps that a rule asks.
+pub(super) fn maps_of(rule: &Rule) -> impl Iterator<Item = &str> {
+    rule.statements.iter().filter_map(|it| match it {
+        Statement::Set(Value::From { map, .. }) | Statement::Look { map, .. } => Some(map.as_str()),
+        Statement::Set(Value::Zero) | Statement::Counter | Statement::Log(_) | Statement::Verdict(_) => None,
+    })
+}

@@ -1,0 +1,89 @@
+//! Changes of the table as a value: what is sent to the kernel at once, and what all of it does or nothing.
+//!
+//! A transaction says what happens in which order and knows nothing of what is there: `apply` does, and so does the kernel.
+
+pub(crate) mod apply;
+mod difference;
+mod elements;
+pub(crate) mod map;
+#[cfg(test)]
+mod tests;
+mod validate;
+
+use crate::object::Object;
+use crate::ruleset::{Hook, Rule, Ruleset};
+use crate::transaction::map::{Map, MapKind};
+
+/// Changes that are in force together or not at all, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Transaction {
+    pub changes: Vec<Change>,
+}
+
+/// One change. What it adds must not be there yet, and what it deletes must be there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    AddTable,
+    /// With all that is in it, and whether it is there or not.
+    DeleteTable,
+    /// Without rules. A base chain if it has a hook.
+    AddChain {
+        name: String,
+        hook: Option<Hook>,
+    },
+    /// With its rules. Nothing else may go there.
+    DeleteChain(String),
+    /// Deletes all rules of a chain.
+    FlushChain(String),
+    AppendRule {
+        chain: String,
+        rule: Rule,
+    },
+    /// Without elements.
+    AddMap {
+        name: String,
+        kind: MapKind,
+    },
+    /// With its elements. No rule may ask it.
+    DeleteMap(String),
+    AddElements {
+        map: String,
+        elements: Map,
+    },
+    /// By their keys: what they are mapped to is not compared.
+    DeleteElements {
+        map: String,
+        elements: Map,
+    },
+}
+
+impl Transaction {
+    /// Puts a whole ruleset in place of whatever is there.
+    pub fn load(ruleset: &Ruleset) -> Transaction {
+        let mut transaction = Transaction { changes: vec![Change::DeleteTable, Change::AddTable] };
+        transaction.changes.extend(ruleset.changes_since(&Ruleset::default()).changes);
+        transaction
+    }
+
+    /// Removes the table, whether it is there or not.
+    pub fn unload() -> Transaction {
+        Transaction { changes: vec![Change::DeleteTable] }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+}
+
+impl Change {
+    /// What the change is about, as errors name it. `place` gives the place of the next rule of a chain.
+    pub(crate) fn object(&self, place: impl FnOnce(&str) -> usize) -> Object {
+        match self {
+            Change::AddTable | Change::DeleteTable => Object::Table,
+            Change::AddChain { name, .. } | Change::DeleteChain(name) | Change::FlushChain(name) => Object::Chain(name.clone()),
+            Change::AppendRule { chain, .. } => Object::Rule { chain: chain.clone(), index: place(chain) },
+            Change::AddMap { name, .. } | Change::DeleteMap(name) => Object::Map(name.clone()),
+            Change::AddElements { map, .. } | Change::DeleteElements { map, .. } => Object::Elements(map.clone()),
+        }
+    }
+}

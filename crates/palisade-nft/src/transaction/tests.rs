@@ -1,0 +1,129 @@
+//! Transactions without a kernel.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use crate::netlink::batch::Expected;
+use crate::netlink::encode::encode;
+use crate::object::Object;
+use crate::ruleset::{Address, Chain, DataMap, End, Hook, IntervalMap, Key, Match, Rule, Ruleset, Statement, Value, Verdict, VerdictMap};
+use crate::transaction::apply::{Cause, Refused, apply};
+use crate::transaction::map::{Map, MapKind};
+use crate::transaction::{Change, Transaction};
+
+fn address(it: &str) -> IpAddr {
+    it.parse().unwrap()
+}
+
+fn data(elements: &[(&str, u32)]) -> DataMap {
+    DataMap { family: Address::V4, elements: elements.iter().map(|(it, number)| (address(it), *number)).collect() }
+}
+
+fn look(map: &str) -> Rule {
+    Rule { statements: vec![Statement::Look { by: Key::Number, map: map.to_owned() }], ..Rule::default() }
+}
+
+fn ruleset(chains: &[(&str, Option<Hook>, &[Rule])]) -> Ruleset {
+    let chain = |(name, hook, rules): &(&str, Option<Hook>, &[Rule])| ((*name).to_owned(), Chain { hook: *hook, rules: rules.to_vec() });
+    Ruleset { chains: chains.iter().map(chain).collect(), ..Ruleset::default() }
+}
+
+/// Rulesets that have every kind of object in common with each other, and little else.
+fn rulesets() -> Vec<Ruleset> {
+    let set = Rule::set(Value::From { end: End::Source, family: Address::V4, map: "m".to_owned() });
+    let goto = |chain: &str| Rule::to(Verdict::Goto(chain.to_owned()));
+    let mut one = ruleset(&[("a", Some(Hook::Forward), &[set, goto("b"), look("v")]), ("b", None, &[]), ("c", None, &[goto("b")])]);
+    one.data.insert("m".to_owned(), data(&[("10.0.0.1", 1), ("10.0.0.2", 2)]));
+    one.verdicts.insert("v".to_owned(), VerdictMap::Numbers(BTreeMap::from([(1, "b".to_owned()), (2, "c".to_owned())])));
+    // The same rule asks a map of another kind, and a chain stands elsewhere.
+    let mut two = one.clone();
+    two.data.clear();
+    let range = (address("10.0.0.0"), (address("10.0.0.255"), 1));
+    two.intervals.insert("m".to_owned(), IntervalMap { family: Address::V4, elements: BTreeMap::from([range]) });
+    two.chains.insert("c".to_owned(), Chain { hook: Some(Hook::Input), rules: vec![goto("b")] });
+    two.verdicts.insert("v".to_owned(), VerdictMap::Numbers(BTreeMap::from([(1, "b".to_owned()), (3, "b".to_owned())])));
+    let mut three = ruleset(&[("b", None, &[look("v")]), ("d", None, &[])]);
+    let pair = ((address("10.0.0.1"), address("10.0.0.1")), "d".to_owned());
+    three.verdicts.insert("self".to_owned(), VerdictMap::Pairs { family: Address::V4, elements: BTreeMap::from([pair]) });
+    three.verdicts.insert("v".to_owned(), VerdictMap::Numbers(BTreeMap::from([(1, "d".to_owned())])));
+    vec![Ruleset::default(), one, two, three]
+}
+
+#[test]
+fn the_difference_turns_every_ruleset_into_every_other() {
+    for old in rulesets() {
+        for new in rulesets() {
+            let mut table = Some(old.clone());
+            let transaction = new.changes_since(&old);
+            assert_eq!(apply(&mut table, &transaction), Ok(()), "{transaction:#?}");
+            assert_eq!(table, Some(new.clone()), "{transaction:#?}");
+            assert_eq!(transaction.is_empty(), old == new);
+            apply(&mut table, &Transaction::load(&old)).unwrap();
+            assert_eq!(table, Some(old.clone()));
+        }
+    }
+}
+
+#[test]
+fn what_a_table_keeps_in_another_form_is_no_difference() {
+    let rule = Rule { comment: Some("a \"b\"".to_owned()), ..Rule::to(Verdict::Drop).when(Match::Protocol(vec![58, 1, 58])) };
+    let written = ruleset(&[("a", None, &[rule])]);
+    let mut table = None;
+    apply(&mut table, &Transaction::load(&written)).unwrap();
+    let kept = table.unwrap();
+    assert_eq!(kept.chains["a"].rules[0].comment.as_deref(), Some("a 'b'"));
+    assert_eq!(kept.chains["a"].rules[0].matches, [Match::Protocol(vec![1, 58])]);
+    assert_eq!(written.changes_since(&kept), Transaction::default());
+}
+
+#[test]
+fn one_element_more_is_one_small_message() {
+    let mut old = Ruleset::default();
+    let elements = (0..5_000_u32).map(|it| (IpAddr::from(std::net::Ipv4Addr::from_bits(it)), it)).collect();
+    old.data.insert("m".to_owned(), DataMap { family: Address::V4, elements });
+    let mut new = old.clone();
+    new.data.get_mut("m").unwrap().elements.insert(address("192.0.2.1"), 7);
+    let added = Map::Data(data(&[("192.0.2.1", 7)]));
+    let transaction = new.changes_since(&old);
+    assert_eq!(transaction.changes, [Change::AddElements { map: "m".to_owned(), elements: added }]);
+    let encoded = encode(&transaction, 1, Expected::Anything).unwrap();
+    assert_eq!((encoded.bytes.len(), encoded.objects.len()), (116, 2));
+}
+
+#[test]
+fn each_refusal_is_named_and_nothing_is_done() {
+    let before = rulesets()[1].clone();
+    let mut table = Some(before.clone());
+    let changes = vec![
+        Change::AddMap { name: "new".to_owned(), kind: MapKind::Numbers },
+        Change::AddTable,
+        Change::DeleteChain("b".to_owned()),
+        Change::DeleteMap("m".to_owned()),
+        Change::AddElements { map: "m".to_owned(), elements: Map::Data(data(&[("10.0.0.1", 9)])) },
+        Change::AppendRule { chain: "b".to_owned(), rule: Rule::to(Verdict::Drop) },
+        Change::AppendRule { chain: "b".to_owned(), rule: Rule::to(Verdict::Goto("a".to_owned())) },
+    ];
+    let refused = apply(&mut table, &Transaction { changes }).unwrap_err();
+    let expected = [
+        (Object::Table, Cause::Exists),
+        (Object::Chain("b".to_owned()), Cause::InUse),
+        (Object::Map("m".to_owned()), Cause::InUse),
+        (Object::Elements("m".to_owned()), Cause::Exists),
+        (Object::Rule { chain: "b".to_owned(), index: 1 }, Cause::BaseChain),
+    ];
+    assert_eq!(refused, expected.map(|(object, cause)| Refused { object, cause }));
+    assert_eq!(table, Some(before));
+}
+
+#[test]
+fn chains_in_a_circle_are_refused_where_it_closes() {
+    let jump = |chain: &str| Rule::to(Verdict::Jump(chain.to_owned()));
+    let old = ruleset(&[("a", None, &[jump("b")]), ("b", None, &[]), ("base", Some(Hook::Input), &[jump("a")])]);
+    let mut table = Some(old);
+    let changes = vec![
+        Change::AppendRule { chain: "b".to_owned(), rule: Rule::to(Verdict::Drop) },
+        Change::AppendRule { chain: "b".to_owned(), rule: jump("a") },
+    ];
+    let refused = apply(&mut table, &Transaction { changes });
+    assert_eq!(refused, Err(vec![Refused { object: Object::Rule { chain: "b".to_owned(), index: 1 }, cause: Cause::TooDeep }]));
+}
