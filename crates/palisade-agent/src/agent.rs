@@ -134,11 +134,9 @@ impl<K: Kernel> Agent<K> {
 /// Whether the same may go well at once. Nothing of it is in force.
 fn is_passing(error: &KernelError) -> bool {
     let passing = |errno: &Errno| [Errno::EBUSY, Errno::EINTR, Errno::EAGAIN, Errno::ENOBUFS].contains(errno);
-    match error {
-        KernelError::Refused(refusals) => refusals.iter().all(|it| passing(&it.errno)),
-        KernelError::Socket { errno, .. } => passing(errno),
-        error => matches!(error, KernelError::Unsteady(_)),
-    }
+    matches!(error, KernelError::Unsteady(_))
+        || matches!(error, KernelError::Socket { errno, .. } if passing(errno))
+        || matches!(error, KernelError::Refused(refusals) if refusals.iter().all(|it| passing(&it.errno)))
 }
 
 /// What the kernel keeps of a ruleset: all but the origins.
