@@ -5,5 +5,6 @@
 mod ground;
 mod links;
 mod namespaces;
+mod parity;
 mod rulesets;
 mod transactions;

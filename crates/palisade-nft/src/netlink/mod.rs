@@ -6,6 +6,6 @@ pub(crate) mod batch;
 pub(crate) mod decode;
 pub(crate) mod encode;
 mod expression;
-mod map;
+pub(crate) mod map;
 mod rule;
 pub mod uapi;

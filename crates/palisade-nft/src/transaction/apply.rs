@@ -6,11 +6,12 @@
 use std::collections::BTreeMap;
 
 use crate::netlink::accept::accepts;
+use crate::netlink::map::Shape;
 use crate::object::Object;
 use crate::ruleset::{Chain, Hook, Rule, Ruleset, Statement, Verdict};
 use crate::transaction::difference::maps_of;
 use crate::transaction::elements;
-use crate::transaction::map::{Map, MapKind, MapRef};
+use crate::transaction::map::{Map, MapKind};
 use crate::transaction::validate::validate;
 use crate::transaction::{Change, Transaction};
 
@@ -34,7 +35,7 @@ pub enum Cause {
     Invalid,
     /// A map is asked by more than the rule has read from the packet.
     Unread,
-    /// It goes to a base chain.
+    /// It goes to a base chain, or would make one of another chain.
     BaseChain,
     /// Chains call each other in a circle, or nest too deep.
     TooDeep,
@@ -144,8 +145,10 @@ impl State {
 
     fn add_chain(&mut self, name: &str, hook: Option<Hook>) -> Result<(), Cause> {
         let ruleset = self.ruleset()?;
-        if ruleset.chains.contains_key(name) {
-            return Err(Cause::Exists);
+        match (ruleset.chains.get(name).map(|it| it.hook), hook) {
+            (None, _) => {}
+            (Some(None), Some(_)) => return Err(Cause::BaseChain),
+            (Some(Some(_) | None), _) => return Err(Cause::Exists),
         }
         ruleset.chains.insert(name.to_owned(), Chain { hook, rules: Vec::new() });
         Ok(())
@@ -205,18 +208,11 @@ impl State {
         Ok(())
     }
 
-    /// The map that elements go to, if it is there and takes them.
-    fn fitting(&mut self, name: &str, elements: &Map) -> Result<&mut Ruleset, Cause> {
-        let ruleset = self.ruleset()?;
-        match ruleset.map(name).map(MapRef::kind) {
-            Some(kind) if kind == elements.kind() => Ok(ruleset),
-            Some(_) => Err(Cause::Invalid),
-            None => Err(Cause::Missing),
-        }
-    }
-
     fn add_elements(&mut self, name: &str, elements: &Map) -> Result<(), Cause> {
-        let ruleset = self.fitting(name, elements)?;
+        let ruleset = self.ruleset()?;
+        if ruleset.map(name).ok_or(Cause::Missing)?.kind() != elements.kind() {
+            return Err(Cause::Invalid);
+        }
         let mut added = Vec::new();
         let done = elements::add(ruleset, name, elements, &mut added);
         added.iter().for_each(|chain| count(&mut self.chain_uses, chain, up));
@@ -224,7 +220,13 @@ impl State {
     }
 
     fn delete_elements(&mut self, name: &str, elements: &Map) -> Result<(), Cause> {
-        let ruleset = self.fitting(name, elements)?;
+        let ruleset = self.ruleset()?;
+        let kind = ruleset.map(name).ok_or(Cause::Missing)?.kind();
+        if kind != elements.kind() {
+            // Keys of one length are looked for.
+            let alike = Shape::of(kind).key().1 == Shape::of(elements.kind()).key().1;
+            return Err(if alike { Cause::Missing } else { Cause::Invalid });
+        }
         let mut deleted = Vec::new();
         let done = elements::delete(ruleset, name, elements, &mut deleted);
         deleted.iter().for_each(|chain| count(&mut self.chain_uses, chain, down));

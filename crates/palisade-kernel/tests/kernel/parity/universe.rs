@@ -1,0 +1,244 @@
+//! A few objects of every kind, and every change of them.
+
+use std::net::IpAddr;
+
+use palisade_nft::{
+    Address, Chain, Change, CtState, DataMap, End, Hook, IntervalMap, Key, Map, MapKind, Match, Rule, Ruleset, Statement, Value, Verdict,
+    VerdictMap,
+};
+
+const KINDS: [MapKind; 7] = [
+    MapKind::Data(Address::V4),
+    MapKind::Data(Address::V6),
+    MapKind::Interval(Address::V4),
+    MapKind::Interval(Address::V6),
+    MapKind::Numbers,
+    MapKind::Pairs(Address::V4),
+    MapKind::Pairs(Address::V6),
+];
+
+/// Of the chains of `full`, and one that is not there.
+const CHAINS: [&str; 6] = ["base", "used", "target", "free", "filled", "absent"];
+
+/// Addresses and ranges of one family. Of the ranges the first four touch each other, and the others overlap with them in every way.
+struct Addresses {
+    some: [&'static str; 3],
+    ranges: [(&'static str, &'static str); 10],
+}
+
+const FOUR: Addresses = Addresses {
+    some: ["10.0.0.1", "10.0.0.2", "192.0.2.1"],
+    ranges: [
+        ("0.0.0.0", "9.255.255.255"),
+        ("10.0.0.0", "10.0.0.255"),
+        ("10.0.1.0", "10.0.1.0"),
+        ("10.0.1.1", "255.255.255.255"),
+        ("10.0.0.0", "10.0.0.15"),
+        ("10.0.0.240", "10.0.0.255"),
+        ("10.0.0.16", "10.0.0.31"),
+        ("9.0.0.0", "10.0.0.7"),
+        ("10.0.0.128", "10.0.1.7"),
+        ("9.0.0.0", "11.0.0.0"),
+    ],
+};
+
+const SIX: Addresses = Addresses {
+    some: ["fd00::1", "fd00::2", "2001:db8::1"],
+    ranges: [
+        ("::", "fcff::"),
+        ("fd00::", "fd00::ff"),
+        ("fd00::100", "fd00::100"),
+        ("fd00::101", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+        ("fd00::", "fd00::f"),
+        ("fd00::f0", "fd00::ff"),
+        ("fd00::10", "fd00::1f"),
+        ("fc00::", "fd00::7"),
+        ("fd00::80", "fd00::107"),
+        ("fc00::", "fe00::"),
+    ],
+};
+
+fn of(family: Address) -> &'static Addresses {
+    match family {
+        Address::V4 => &FOUR,
+        Address::V6 => &SIX,
+    }
+}
+
+fn address(it: &str) -> IpAddr {
+    it.parse().unwrap()
+}
+
+/// One element of each key of a kind, each to the same.
+fn elements(kind: MapKind, number: u32, chain: &str) -> Vec<Map> {
+    let chain = || chain.to_owned();
+    match kind {
+        MapKind::Data(family) => {
+            of(family).some.iter().map(|it| Map::Data(DataMap { family, elements: [(address(it), number)].into() })).collect()
+        }
+        MapKind::Interval(family) => {
+            let range = |(first, last): &(&str, &str)| {
+                Map::Interval(IntervalMap { family, elements: [(address(first), (address(last), number))].into() })
+            };
+            of(family).ranges.iter().map(range).collect()
+        }
+        MapKind::Numbers => (1..=3).map(|it| Map::Verdict(VerdictMap::Numbers([(it, chain())].into()))).collect(),
+        MapKind::Pairs(family) => {
+            let pair = |it: &&str| {
+                let elements = [((address(it), address(of(family).some[0])), chain())].into();
+                Map::Verdict(VerdictMap::Pairs { family, elements })
+            };
+            of(family).some.iter().map(pair).collect()
+        }
+    }
+}
+
+/// The name of a map of a kind.
+fn name(kind: MapKind) -> &'static str {
+    match kind {
+        MapKind::Data(Address::V4) => "data4",
+        MapKind::Data(Address::V6) => "data6",
+        MapKind::Interval(Address::V4) => "net4",
+        MapKind::Interval(Address::V6) => "net6",
+        MapKind::Numbers => "numbers",
+        MapKind::Pairs(Address::V4) => "pairs4",
+        MapKind::Pairs(Address::V6) => "pairs6",
+    }
+}
+
+/// Rules that refer to nothing and to each chain.
+fn rules() -> Vec<Rule> {
+    let mut rules = vec![
+        Rule::to(Verdict::Accept).when(Match::Ct(CtState::Established)),
+        Rule { comment: Some("say \"no\"".to_owned()), ..Rule::to(Verdict::Drop).when(Match::Protocol(vec![58, 1])) },
+        Rule { statements: vec![Statement::Counter, Statement::Log(7)], ..Rule::default() },
+        Rule::set(Value::Zero).when(Match::NeighbourDiscovery).when(Match::SourceIsLocal),
+    ];
+    for chain in CHAINS {
+        rules.push(Rule::to(Verdict::Goto(chain.to_owned())));
+        rules.push(Rule::to(Verdict::Jump(chain.to_owned())).when(Match::Protocol(vec![6, 17, 17])));
+    }
+    rules
+}
+
+/// Rules that ask each map as each kind.
+fn asking() -> Vec<Rule> {
+    let mut rules = Vec::new();
+    for map in maps() {
+        for family in Address::BOTH {
+            rules.push(Rule::set(Value::From { end: End::Source, family, map: map.clone() }));
+            rules.push(look(Key::Pair(family), &map));
+        }
+        rules.push(look(Key::Number, &map));
+    }
+    rules
+}
+
+fn look(by: Key, map: &str) -> Rule {
+    Rule { statements: vec![Statement::Look { by, map: map.to_owned() }], ..Rule::default() }
+}
+
+/// Names of maps that rules ask, that none asks, and of none.
+fn maps() -> Vec<String> {
+    KINDS.iter().flat_map(|kind| [name(*kind).to_owned(), format!("idle-{}", name(*kind))]).chain(["absent".to_owned()]).collect()
+}
+
+/// Every change of every object.
+pub(super) fn changes() -> Vec<Change> {
+    let mut changes = vec![Change::AddTable, Change::DeleteTable];
+    for chain in CHAINS.map(str::to_owned) {
+        for hook in [None, Some(Hook::Forward), Some(Hook::Input)] {
+            changes.push(Change::AddChain { name: chain.clone(), hook });
+        }
+        changes.extend([Change::DeleteChain(chain.clone()), Change::FlushChain(chain.clone())]);
+        let rules = if chain == "base" { [rules(), asking()].concat() } else { rules() };
+        changes.extend(rules.into_iter().map(|rule| Change::AppendRule { chain: chain.clone(), rule }));
+    }
+    for map in maps() {
+        changes.push(Change::DeleteMap(map.clone()));
+        for kind in KINDS {
+            changes.push(Change::AddMap { name: map.clone(), kind });
+            let delete = |elements| Change::DeleteElements { map: map.clone(), elements };
+            let add = |elements| Change::AddElements { map: map.clone(), elements };
+            if map.ends_with(name(kind)) {
+                changes.extend(elements(kind, 1, "target").into_iter().map(delete));
+                changes.extend(values(kind).into_iter().map(add));
+            } else if !confused(&map, kind) {
+                changes.extend(elements(kind, 1, "target").into_iter().take(1).flat_map(|it| [delete(it.clone()), add(it)]));
+            }
+        }
+    }
+    changes
+}
+
+/// Each key of a kind with what it may be mapped to.
+fn values(kind: MapKind) -> Vec<Map> {
+    match kind {
+        MapKind::Data(_) | MapKind::Interval(_) => (1..=2).flat_map(|it| elements(kind, it, "")).collect(),
+        MapKind::Numbers | MapKind::Pairs(_) => CHAINS.iter().flat_map(|it| elements(kind, 0, it)).collect(),
+    }
+}
+
+/// An address and the start of a range look alike, so the kernel takes one for the other without a word.
+fn confused(map: &str, kind: MapKind) -> bool {
+    let alike = |it: MapKind| match it {
+        MapKind::Data(family) => Some(family),
+        MapKind::Interval(family) => Some(family),
+        MapKind::Numbers | MapKind::Pairs(_) => None,
+    };
+    let other = KINDS.into_iter().find(|it| map.ends_with(name(*it)));
+    other.is_some_and(|it| it != kind && alike(it).is_some() && alike(it) == alike(kind))
+}
+
+/// A table in which every kind of object is in use and out of use.
+pub(super) fn full() -> Ruleset {
+    let mut ruleset = Ruleset::default();
+    let mut base = vec![Rule::to(Verdict::Goto("used".to_owned())), Rule::to(Verdict::Jump("filled".to_owned()))];
+    for kind in KINDS {
+        base.push(match kind {
+            MapKind::Data(family) | MapKind::Interval(family) => {
+                Rule::set(Value::From { end: End::Destination, family, map: name(kind).to_owned() })
+            }
+            MapKind::Numbers => look(Key::Number, name(kind)),
+            MapKind::Pairs(family) => look(Key::Pair(family), name(kind)),
+        });
+        for name in [name(kind).to_owned(), format!("idle-{}", name(kind))] {
+            let elements = elements(kind, 1, "target").into_iter();
+            match kind {
+                MapKind::Data(_) => elements.take(2).for_each(|it| fill(&mut ruleset, &name, it)),
+                MapKind::Interval(_) => elements.skip(1).take(1).for_each(|it| fill(&mut ruleset, &name, it)),
+                MapKind::Numbers | MapKind::Pairs(_) => elements.take(2).for_each(|it| fill(&mut ruleset, &name, it)),
+            }
+        }
+    }
+    let drop = Rule::to(Verdict::Drop);
+    let chains = [
+        ("base", Some(Hook::Forward), base),
+        ("used", None, vec![]),
+        ("target", None, vec![drop.clone()]),
+        ("free", None, vec![]),
+        ("filled", None, vec![drop.clone(), drop]),
+    ];
+    ruleset.chains = chains.into_iter().map(|(name, hook, rules)| (name.to_owned(), Chain { hook, rules })).collect();
+    ruleset
+}
+
+/// Puts elements into a map that need not be there yet.
+fn fill(ruleset: &mut Ruleset, name: &str, elements: Map) {
+    let name = name.to_owned();
+    match elements {
+        Map::Data(map) => {
+            let to = ruleset.data.entry(name).or_insert_with(|| DataMap { family: map.family, elements: [].into() });
+            to.elements.extend(map.elements);
+        }
+        Map::Interval(map) => {
+            let to = ruleset.intervals.entry(name).or_insert_with(|| IntervalMap { family: map.family, elements: [].into() });
+            to.elements.extend(map.elements);
+        }
+        Map::Verdict(map) => match (ruleset.verdicts.entry(name).or_insert_with(|| map.clone()), &map) {
+            (VerdictMap::Numbers(to), VerdictMap::Numbers(from)) => to.extend(from.clone()),
+            (VerdictMap::Pairs { elements: to, .. }, VerdictMap::Pairs { elements: from, .. }) => to.extend(from.clone()),
+            (VerdictMap::Numbers(_) | VerdictMap::Pairs { .. }, _) => panic!("two kinds in one map"),
+        },
+    }
+}
