@@ -44,6 +44,10 @@ pub enum Cause {
 /// Does all of a transaction, or nothing. No table is `None`.
 ///
 /// The table is as a dump shows it: without `origins`, and with rules as they are kept.
+///
+/// In two things the kernel is less strict, and what it then keeps is no ruleset any more: of two ranges that overlap, one of them up to
+/// the last address, it takes the one that starts first; and it takes addresses for starts of ranges and the other way round. In one it is
+/// stricter: it does not find a range again that the same transaction has put over one that it deleted.
 pub fn apply(table: &mut Option<Ruleset>, transaction: &Transaction) -> Result<(), Vec<Refused>> {
     let mut state = State::of(table.clone(), Validate::Never);
     state.run(transaction);
@@ -163,9 +167,10 @@ impl State {
     }
 
     fn delete_chain(&mut self, name: &str) -> Result<(), Cause> {
-        // The kernel has deleted the rules when it finds that something still goes there.
+        // The kernel has deleted the rules when it finds that something goes there, and a rule of its own counts too.
+        let used = self.chain_uses.get(name).is_some_and(|it| *it > 0);
         self.flush(name)?;
-        if self.chain_uses.get(name).is_some_and(|it| *it > 0) {
+        if used {
             return Err(Cause::InUse);
         }
         self.ruleset()?.chains.remove(name);

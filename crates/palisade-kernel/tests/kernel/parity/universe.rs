@@ -20,7 +20,8 @@ const KINDS: [MapKind; 7] = [
 /// Of the chains of `full`, and one that is not there.
 const CHAINS: [&str; 6] = ["base", "used", "target", "free", "filled", "absent"];
 
-/// Addresses and ranges of one family. Of the ranges the first four touch each other, and the others overlap with them in every way.
+/// Addresses and ranges of one family. Some ranges touch, and others overlap in every way, but not with the one that goes to the last
+/// address.
 struct Addresses {
     some: [&'static str; 3],
     ranges: [(&'static str, &'static str); 10],
@@ -32,7 +33,7 @@ const FOUR: Addresses = Addresses {
         ("0.0.0.0", "9.255.255.255"),
         ("10.0.0.0", "10.0.0.255"),
         ("10.0.1.0", "10.0.1.0"),
-        ("10.0.1.1", "255.255.255.255"),
+        ("11.0.0.1", "255.255.255.255"),
         ("10.0.0.0", "10.0.0.15"),
         ("10.0.0.240", "10.0.0.255"),
         ("10.0.0.16", "10.0.0.31"),
@@ -48,7 +49,7 @@ const SIX: Addresses = Addresses {
         ("::", "fcff::"),
         ("fd00::", "fd00::ff"),
         ("fd00::100", "fd00::100"),
-        ("fd00::101", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+        ("fe00::1", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
         ("fd00::", "fd00::f"),
         ("fd00::f0", "fd00::ff"),
         ("fd00::10", "fd00::1f"),
@@ -163,6 +164,7 @@ pub(super) fn changes() -> Vec<Change> {
             if map.ends_with(name(kind)) {
                 changes.extend(elements(kind, 1, "target").into_iter().map(delete));
                 changes.extend(values(kind).into_iter().map(add));
+                changes.extend([together(kind, 3)].into_iter().flat_map(|it| [delete(it.clone()), add(it)]));
             } else if !confused(&map, kind) {
                 changes.extend(elements(kind, 1, "target").into_iter().take(1).flat_map(|it| [delete(it.clone()), add(it)]));
             }
@@ -177,6 +179,15 @@ fn values(kind: MapKind) -> Vec<Map> {
         MapKind::Data(_) | MapKind::Interval(_) => (1..=2).flat_map(|it| elements(kind, it, "")).collect(),
         MapKind::Numbers | MapKind::Pairs(_) => CHAINS.iter().flat_map(|it| elements(kind, 0, it)).collect(),
     }
+}
+
+/// The first elements of a kind at once.
+fn together(kind: MapKind, count: usize) -> Map {
+    let mut ruleset = Ruleset::default();
+    elements(kind, 3, "free").into_iter().take(count).for_each(|it| fill(&mut ruleset, "all", it));
+    let data = ruleset.data.remove("all").map(Map::Data);
+    let interval = ruleset.intervals.remove("all").map(Map::Interval);
+    data.or(interval).or(ruleset.verdicts.remove("all").map(Map::Verdict)).unwrap()
 }
 
 /// An address and the start of a range look alike, so the kernel takes one for the other without a word.
