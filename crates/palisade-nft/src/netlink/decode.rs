@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use palisade_netlink::{Attributes, Odd};
+
 use crate::netlink::encode::{hook_number, read_comment};
 use crate::netlink::map::{self, Element, Shape};
 use crate::netlink::uapi::{chain, element, rule as rule_attribute, set, table};
 use crate::netlink::{expression, rule};
 use crate::object::{Foreign, Object};
 use crate::ruleset::{Chain, Hook, Ruleset};
-use palisade_netlink::{Attributes, Odd};
 
 /// The table in one state of it, as the payloads of the kernel's answers: whatever follows the header of a netlink message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

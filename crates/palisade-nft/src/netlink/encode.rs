@@ -1,10 +1,6 @@
 //! A transaction as the bytes that the kernel takes.
 
-use std::collections::BTreeMap;
-
-use crate::ruleset::{Hook, Rule};
-use crate::transaction::map::Map;
-use crate::transaction::{Change, Transaction};
+use palisade_netlink::{Odd, Writer};
 
 use crate::netlink::batch::{Batch, Encoded, Expected};
 use crate::netlink::expression;
@@ -12,7 +8,9 @@ use crate::netlink::map::{self, Element, Shape};
 use crate::netlink::rule;
 use crate::netlink::uapi::{TABLE, chain, element, flag, message, rule as rule_attribute, set, table};
 use crate::object::{Object, Unwritable};
-use palisade_netlink::{Odd, Writer};
+use crate::ruleset::{Hook, Rule};
+use crate::transaction::map::Map;
+use crate::transaction::{Change, Places, Transaction};
 
 /// What `nft list` shows whoever wonders where the table comes from.
 const TABLE_COMMENT: &str = "Kubernetes network policy, written by palisade";
@@ -24,14 +22,9 @@ const LIST: usize = 48 * 1024;
 /// The bytes of a transaction. Its messages are numbered from `first` on.
 pub fn encode(transaction: &Transaction, first: u32, expected: Expected) -> Result<Encoded, Unwritable> {
     let mut batch = Batch::new(first, expected);
-    let (mut sets, mut appended) = (Sets(0), BTreeMap::new());
+    let (mut sets, mut places) = (Sets(0), Places::default());
     for change in &transaction.changes {
-        let object = change.object(|chain| {
-            let appended: &mut usize = appended.entry(chain.to_owned()).or_default();
-            *appended += 1;
-            *appended - 1
-        });
-        write(&mut batch, &mut sets, object, change)?;
+        write(&mut batch, &mut sets, change.object(&mut places), change)?;
     }
     batch.finish()
 }

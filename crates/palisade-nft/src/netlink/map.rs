@@ -7,12 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::ruleset::{Address, DataMap, IntervalMap, Verdict, VerdictMap};
+use palisade_netlink::{Attributes, Odd, Writer};
 
 use crate::netlink::expression::{LookupResult, read_verdict, write_verdict};
 use crate::netlink::uapi::{data, element, kind, meta, set};
+use crate::ruleset::{Address, DataMap, IntervalMap, Verdict, VerdictMap};
 use crate::transaction::map::{Map, MapKind};
-use palisade_netlink::{Attributes, Odd, Writer};
 
 /// What a map is from and to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

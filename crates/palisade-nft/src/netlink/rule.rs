@@ -2,11 +2,11 @@
 //!
 //! Both ways stand side by side here so that one cannot change without the other: what `lower` writes, `raise` reads.
 
-use crate::ruleset::{Address, CtState, End, Key, LOG_GROUP, LOG_PREFIX, Match, Rule, Statement, Value};
+use palisade_netlink::Odd;
 
 use crate::netlink::expression::{Compare, Expression, Lookup, LookupResult, NETWORK, TRANSPORT};
 use crate::netlink::uapi::meta;
-use palisade_netlink::Odd;
+use crate::ruleset::{Address, CtState, End, Key, LOG_GROUP, LOG_PREFIX, Match, Rule, Statement, Value};
 
 /// `RTN_LOCAL`.
 const LOCAL: u32 = 2;

@@ -13,7 +13,7 @@ use crate::transaction::difference::maps_of;
 use crate::transaction::elements;
 use crate::transaction::map::{Map, MapKind};
 use crate::transaction::validate::validate;
-use crate::transaction::{Change, Transaction};
+use crate::transaction::{Change, Places, Transaction};
 
 /// One object that is refused, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,8 +77,7 @@ struct State {
     chain_uses: BTreeMap<String, usize>,
     /// How many rules ask a map.
     map_uses: BTreeMap<String, usize>,
-    /// How many rules the transaction has appended to a chain.
-    appended: BTreeMap<String, usize>,
+    places: Places,
     validate: Validate,
     refused: Vec<Refused>,
 }
@@ -86,7 +85,7 @@ struct State {
 impl State {
     fn of(table: Option<Ruleset>, validate: Validate) -> State {
         let (chain_uses, map_uses) = (BTreeMap::new(), BTreeMap::new());
-        let mut state = State { table, chain_uses, map_uses, appended: BTreeMap::new(), validate, refused: Vec::new() };
+        let mut state = State { table, chain_uses, map_uses, places: Places::default(), validate, refused: Vec::new() };
         let Some(table) = &state.table else { return state };
         for rule in table.chains.values().flat_map(|it| &it.rules) {
             count_rule(&mut state.chain_uses, &mut state.map_uses, rule, up);
@@ -99,7 +98,7 @@ impl State {
 
     fn run(&mut self, transaction: &Transaction) {
         for change in &transaction.changes {
-            let object = self.object(change);
+            let object = change.object(&mut self.places);
             let mut done = self.change(change);
             let looks = matches!(change, Change::AddElements { .. } | Change::AppendRule { .. });
             if done.is_ok() && looks && self.validate == Validate::AtEachStep {
@@ -107,15 +106,6 @@ impl State {
             }
             self.refused.extend(done.err().map(|cause| Refused { object, cause }));
         }
-    }
-
-    /// What a change is about, as errors name it.
-    fn object(&mut self, change: &Change) -> Object {
-        change.object(|chain| {
-            let appended = self.appended.entry(chain.to_owned()).or_default();
-            *appended += 1;
-            *appended - 1
-        })
     }
 
     fn change(&mut self, change: &Change) -> Result<(), Cause> {

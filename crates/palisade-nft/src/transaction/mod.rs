@@ -10,6 +10,8 @@ pub(crate) mod map;
 mod tests;
 mod validate;
 
+use std::collections::BTreeMap;
+
 use crate::object::Object;
 use crate::ruleset::{Hook, Rule, Ruleset};
 use crate::transaction::map::{Map, MapKind};
@@ -76,14 +78,26 @@ impl Transaction {
 }
 
 impl Change {
-    /// What the change is about, as errors name it. `place` gives the place of the next rule of a chain.
-    pub(crate) fn object(&self, place: impl FnOnce(&str) -> usize) -> Object {
+    /// What the change is about, as errors name it.
+    pub(crate) fn object(&self, places: &mut Places) -> Object {
         match self {
             Change::AddTable | Change::DeleteTable => Object::Table,
             Change::AddChain { name, .. } | Change::DeleteChain(name) | Change::FlushChain(name) => Object::Chain(name.clone()),
-            Change::AppendRule { chain, .. } => Object::Rule { chain: chain.clone(), index: place(chain) },
+            Change::AppendRule { chain, .. } => Object::Rule { chain: chain.clone(), index: places.next(chain) },
             Change::AddMap { name, .. } | Change::DeleteMap(name) => Object::Map(name.clone()),
             Change::AddElements { map, .. } | Change::DeleteElements { map, .. } => Object::Elements(map.clone()),
         }
+    }
+}
+
+/// How many rules a transaction has appended to each chain so far.
+#[derive(Debug, Default)]
+pub(crate) struct Places(BTreeMap<String, usize>);
+
+impl Places {
+    fn next(&mut self, chain: &str) -> usize {
+        let next = self.0.entry(chain.to_owned()).or_default();
+        *next += 1;
+        *next - 1
     }
 }
