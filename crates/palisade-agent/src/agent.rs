@@ -61,14 +61,14 @@ impl<K: Kernel> Agent<K> {
     }
 
     /// Brings the table to what the model wants for a node. Links are the node's ends of its pods' links.
-    pub fn apply(&mut self, model: &Model, node: NodeId, links: BTreeMap<EndpointId, String>) -> Result<Applied, AgentError> {
-        let wanted = lower(model, &NodeView { node, links }, &mut self.ids);
+    pub fn apply(&mut self, model: &Model, node: NodeId, _links: BTreeMap<EndpointId, String>) -> Result<Applied, AgentError> {
+        let wanted = lower(model, NodeView { node }, &mut self.ids);
         let applied = match &self.wanted {
             Some(before) => {
                 let changes = wanted.changes_since(before);
                 match changes.is_empty() {
                     true => Ok(Applied::Unchanged),
-                    false => self.commit(&changes, &wanted).map(|()| Applied::Changed(changes.len())),
+                    false => self.commit(&changes, &wanted).map(|()| Applied::Changed(changes.changes.len())),
                 }
             }
             None => Err(AgentError::NotKnown(KernelError::Timeout(0))),
@@ -96,8 +96,9 @@ impl<K: Kernel> Agent<K> {
     }
 
     /// What the numbers in log prefixes stand for.
-    pub fn origins(&self) -> BTreeMap<u32, Origin> {
-        self.wanted.as_ref().map(|it| it.origins.clone()).unwrap_or_default()
+    pub fn origins(&self) -> &BTreeMap<u32, Origin> {
+        static NONE: BTreeMap<u32, Origin> = BTreeMap::new();
+        self.wanted.as_ref().map_or(&NONE, |it| &it.origins)
     }
 
     /// The handle, for what else is to be read.
@@ -132,13 +133,10 @@ impl<K: Kernel> Agent<K> {
 
 /// Whether the same may go well at once. Nothing of it is in force.
 fn is_passing(error: &KernelError) -> bool {
-    let passing = [Errno::EBUSY, Errno::EINTR, Errno::EAGAIN, Errno::ENOBUFS];
-    match error {
-        KernelError::Unsteady(_) => true,
-        KernelError::Refused(refusals) => refusals.iter().all(|it| passing.contains(&it.errno)),
-        KernelError::Socket { errno, .. } => passing.contains(errno),
-        _ => false,
-    }
+    let passing = |errno: &Errno| [Errno::EBUSY, Errno::EINTR, Errno::EAGAIN, Errno::ENOBUFS].contains(errno);
+    matches!(error, KernelError::Unsteady(_))
+        || matches!(error, KernelError::Socket { errno, .. } if passing(errno))
+        || matches!(error, KernelError::Refused(refusals) if refusals.iter().all(|it| passing(&it.errno)))
 }
 
 /// What the kernel keeps of a ruleset: all but the origins.

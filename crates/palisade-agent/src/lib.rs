@@ -1,9 +1,21 @@
 //! What keeps a node's kernel as policy wants it, and says what was denied and by which rule.
+//!
+//! [`Agent`] brings the table of one node to what a model wants, and back to it. [`Book`] makes denials of logged packets: pure, the clock is an
+//! argument. [`Running`] is both at work in a network namespace, with a thread of its own.
 #![cfg(target_os = "linux")]
 #![warn(clippy::as_conversions)]
 
 mod agent;
+mod book;
+mod denial;
 mod lock;
+mod names;
+mod packet;
+mod running;
 
 pub use agent::{Agent, AgentError, Applied, Checked};
-pub use lock::{Holder, Lock, LockError};
+pub use book::{Book, Limits, Taken, Totals, Unreadable};
+pub use denial::{Denial, DeniedBy, Name, Side};
+pub use lock::{Holder, Lock, LockError, bind, holder};
+pub use names::Names;
+pub use running::{Attention, Event, Running, StartError};

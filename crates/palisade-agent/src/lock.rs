@@ -1,6 +1,7 @@
-//! One agent for one network namespace.
+//! One process for one thing in a network namespace.
 //!
-//! An abstract unix socket belongs to a network namespace and dies with its process, so it is a lock that no crash leaves behind.
+//! An abstract unix socket belongs to a network namespace and dies with its process, so it is a lock that no crash leaves behind, and whoever
+//! finds it taken can ask the kernel by whom.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt as _;
@@ -8,7 +9,7 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 
 use nix::sys::socket::{getsockopt, sockopt};
 
-const NAME: &str = "palisade-agent";
+const AGENT: &str = "palisade-agent";
 
 /// Held by the one agent of a network namespace.
 #[derive(Debug)]
@@ -19,16 +20,17 @@ pub struct Lock {
 /// Why there is no lock.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    #[error("another Palisade has this network namespace: process {0}")]
-    Held(Holder),
-    #[error("cannot find out whether another Palisade has this network namespace: {0}")]
-    Io(#[from] io::Error),
+    #[error("`{name}` is held by process {holder}")]
+    Held { name: String, holder: Holder },
+    #[error("whether somebody holds `{name}` cannot be found out: {error}")]
+    Io { name: String, error: io::Error },
 }
 
-/// The process that has the lock.
+/// A process at the other end of a unix socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     pub pid: i32,
+    pub user: u32,
     /// Its command line, where it can be read.
     pub command: String,
 }
@@ -45,17 +47,28 @@ impl std::fmt::Display for Holder {
 impl Lock {
     /// Takes the lock of the calling thread's namespace, or says who has it.
     pub fn take() -> Result<Lock, LockError> {
-        let address = SocketAddr::from_abstract_name(NAME)?;
-        match UnixListener::bind_addr(&address) {
-            Ok(listener) => Ok(Lock { _listener: listener }),
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                let peer = UnixStream::connect_addr(&address)?;
-                let credentials = getsockopt(&peer, sockopt::PeerCredentials).map_err(io::Error::from)?;
-                Err(LockError::Held(Holder { pid: credentials.pid(), command: command(credentials.pid()) }))
-            }
-            Err(error) => Err(error.into()),
-        }
+        bind(AGENT).map(|listener| Lock { _listener: listener })
     }
+}
+
+/// Takes a name in the calling thread's network namespace for as long as the listener lives, or says who has it.
+pub fn bind(name: &str) -> Result<UnixListener, LockError> {
+    let failed = |error| LockError::Io { name: name.to_owned(), error };
+    let address = SocketAddr::from_abstract_name(name).map_err(failed)?;
+    match UnixListener::bind_addr(&address) {
+        Ok(listener) => Ok(listener),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            let peer = UnixStream::connect_addr(&address).map_err(failed)?;
+            Err(LockError::Held { name: name.to_owned(), holder: holder(&peer).map_err(failed)? })
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Who listens at the other end of a stream.
+pub fn holder(peer: &UnixStream) -> io::Result<Holder> {
+    let credentials = getsockopt(peer, sockopt::PeerCredentials).map_err(io::Error::from)?;
+    Ok(Holder { pid: credentials.pid(), user: credentials.uid(), command: command(credentials.pid()) })
 }
 
 /// The command line of a process; empty where it cannot be read.

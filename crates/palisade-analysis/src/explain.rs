@@ -85,6 +85,12 @@ pub fn explain(model: &Model, asked: &Asked) -> Result<Explanation, String> {
 
 /// Answers one question. The cases have no flips.
 pub fn answer(model: &Model, asked: &Asked) -> Result<Explanation, String> {
+    let each = answer_by_family(model, asked)?;
+    Ok(Explanation { cases: merge_families(each.cases), ..each })
+}
+
+/// The same with a case for each family, whether they differ or not.
+pub fn answer_by_family(model: &Model, asked: &Asked) -> Result<Explanation, String> {
     let read = model;
     let mut model = read.clone();
     let from = source(&mut model, &asked.from)?;
@@ -110,7 +116,6 @@ pub fn answer(model: &Model, asked: &Asked) -> Result<Explanation, String> {
             }
         }
     }
-    let cases = merge_families(cases);
     let assumed = model.namespaces.keys().filter(|name| !read.namespaces.contains_key(*name)).map(|name| name.to_string()).collect();
     Ok(Explanation { answer: overall(&cases), cases, model, assumed, impossible })
 }

@@ -10,8 +10,8 @@ mod nearest;
 mod party;
 mod resolve;
 
-pub use explain::{Answer, Asked, Case, Explanation, Side, answer, explain};
+pub use explain::{Answer, Asked, Case, Explanation, Side, answer, answer_by_family, explain};
 pub use flip::{Edit, Flip};
 pub use nearest::{Nearest, nearest};
 pub use party::{FORMS, Party};
-pub use resolve::{Candidate, Destination, PortAsked};
+pub use resolve::{Candidate, Destination, PortAsked, backends_of};

@@ -265,6 +265,12 @@ fn service_families(service: &Service, party: &Party) -> Vec<Family> {
     }
 }
 
+/// Where kube-proxy sends what comes for one port of a Service.
+pub fn backends_of(model: &Model, service: &Service, port: &palisade_model::ServicePort) -> Result<Vec<Destination>, String> {
+    let party = Party::Service { namespace: service.namespace.to_string(), name: service.name.to_string() };
+    behind_service(model, service, &party, Protocol::Port(port.protocol), &PortAsked::Number(port.port))
+}
+
 fn behind_service(
     model: &Model,
     service: &Service,

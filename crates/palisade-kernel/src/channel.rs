@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::socket::{
-    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, send, setsockopt, socket, sockopt,
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, getsockname, recv, send, setsockopt, socket, sockopt,
 };
 use nix::sys::time::TimeVal;
 use palisade_netlink::{Message, field, messages};
@@ -30,6 +30,8 @@ const INTERRUPTED: u16 = 0x10;
 #[derive(Debug)]
 pub(crate) struct Channel {
     fd: OwnedFd,
+    /// Its own address.
+    port: u32,
     sequence: u32,
     buffer: Vec<u8>,
 }
@@ -62,7 +64,13 @@ impl Channel {
         bind(fd.as_raw_fd(), &NetlinkAddr::new(0, 0)).map_err(failed("bind a netlink socket"))?;
         let patience = TimeVal::new(i64::try_from(PATIENCE).unwrap_or(i64::MAX), 0);
         setsockopt(&fd, sockopt::ReceiveTimeout, &patience).map_err(failed("set the patience of a netlink socket"))?;
-        Ok(Channel { fd, sequence: 0, buffer: vec![0; REPLY] })
+        let own: NetlinkAddr = getsockname(fd.as_raw_fd()).map_err(failed("read the address of a netlink socket"))?;
+        Ok(Channel { fd, port: own.pid(), sequence: 0, buffer: vec![0; REPLY] })
+    }
+
+    /// Hears from now on what the kernel tells everyone in these groups, and nothing else: one bit each, that of group 1 the lowest.
+    pub(crate) fn hear(&self, groups: u32) -> Result<(), KernelError> {
+        bind(self.fd.as_raw_fd(), &NetlinkAddr::new(self.port, groups)).map_err(failed("choose what a netlink socket hears"))
     }
 
     /// The number of the next message.
@@ -78,6 +86,28 @@ impl Channel {
             Err(Errno::ENOBUFS) => Err(KernelError::Overrun),
             Err(errno) => Err(failed("send to the kernel")(errno)),
         }
+    }
+
+    /// Waits until the message of that number is acknowledged and the kernel has told something, in whatever order.
+    pub(crate) fn hear_of(&mut self, sequence: u32, mut is_it: impl FnMut(&Message<'_>) -> bool) -> Result<Ended, KernelError> {
+        let deadline = Instant::now() + Duration::from_secs(LIMIT);
+        let (mut acknowledged, mut told) = (false, false);
+        while Instant::now() < deadline {
+            for message in receive(&self.fd, &mut self.buffer)? {
+                if message.kind == ERROR && message.sequence == sequence {
+                    if let Some(errno) = errno(&message)? {
+                        return Ok(Ended::Refused(errno));
+                    }
+                    acknowledged = true;
+                } else {
+                    told |= is_it(&message);
+                }
+            }
+            if acknowledged && told {
+                return Ok(Ended::Complete(Vec::new()));
+            }
+        }
+        Err(KernelError::Timeout(LIMIT))
     }
 
     /// The answer to the message of that number. Answers to others are left out: whoever asked has given up on them.

@@ -6,11 +6,10 @@ use std::net::{IpAddr, Ipv6Addr};
 use nix::errno::Errno;
 use palisade_netlink::{Attributes, Odd, Writer};
 use palisade_nft::Address;
+use palisade_nft::uapi::flag;
 
 use crate::error::KernelError;
-use crate::socket::{Question, Socket};
-use palisade_nft::Object;
-use palisade_nft::uapi::flag;
+use crate::socket::{Question, Socket, Unanswered};
 
 /// How often a table that changes its shape meanwhile is read again.
 const ATTEMPTS: usize = 5;
@@ -32,7 +31,8 @@ pub struct Connection {
     pub zone: u16,
     /// The zone in which the reply tuple is looked up: the same, unless a rule sets it for one direction.
     pub reply_zone: u16,
-    /// Tells it from a later connection with the same tuples.
+    /// A hash of the original tuple and of the place in memory. A later connection with the same tuple has another one, unless it came
+    /// to lie in the same place.
     pub id: u32,
     /// Bits as `IPS_*` numbers them.
     pub status: Status,
@@ -97,10 +97,7 @@ impl Conntrack {
         let mut conntrack = Conntrack { socket: Socket::open()? };
         match conntrack.count() {
             Ok(_) => Ok(conntrack),
-            Err(KernelError::Refused(refusals)) => {
-                let errno = refusals.first().map_or(Errno::EOPNOTSUPP, |it| it.errno);
-                Err(KernelError::NoPart { part: "nf_conntrack_netlink", errno })
-            }
+            Err(KernelError::Connections { errno, .. }) => Err(KernelError::NoPart { part: "nf_conntrack_netlink", errno }),
             Err(error) => Err(error),
         }
     }
@@ -108,15 +105,15 @@ impl Conntrack {
     /// How many connections there are, of all families and zones.
     pub fn count(&mut self) -> Result<u32, KernelError> {
         let mut count = None;
-        let question = question(Object::Connections, uapi::GET_STATISTICS, flag::ACK, 0);
-        self.socket.each(
-            question,
+        let answer = self.socket.each(
+            question(uapi::GET_STATISTICS, flag::ACK, 0),
             |_| {},
             |payload| {
                 count = Some(Attributes::of_payload(payload)?.u32(uapi::STATISTICS_ENTRIES)?);
                 Ok(())
             },
-        )?;
+        );
+        answer.map_err(|it| failed(it, || "count connections".to_owned()))?;
         count.ok_or_else(|| KernelError::Truncated("no number of connections".to_owned()))
     }
 
@@ -140,25 +137,25 @@ impl Conntrack {
     /// Gives all connections of a family, or of both, to `take`, in no order and without keeping them. One that changes meanwhile may
     /// come twice. After `Unsteady` some may be missing.
     pub fn each(&mut self, family: Option<Address>, mut take: impl FnMut(Connection)) -> Result<(), KernelError> {
-        let question = question(Object::Connections, uapi::GET, flag::DUMP, family.map_or(0, family_number));
-        self.socket.each(
-            question,
+        let answer = self.socket.each(
+            question(uapi::GET, flag::DUMP, family.map_or(0, family_number)),
             |_| {},
             |payload| {
                 take(connection(payload)?);
                 Ok(())
             },
-        )
+        );
+        answer.map_err(|it| failed(it, || "read connections".to_owned()))
     }
 
-    /// Deletes this connection and no later one with the same tuples.
+    /// Deletes this connection, by its original tuple, zone and id, and none of other tuples. A later one with the same tuple is left
+    /// alone if the id tells it apart.
     pub fn delete(&mut self, connection: &Connection) -> Result<Deleted, KernelError> {
         let Connection { original, zone, id, .. } = connection;
         let family = family_number(Address::of(original.source));
-        let question = question(Object::Connection(original.to_string()), uapi::DELETE, flag::ACK, family);
         // Without a tuple the kernel would delete all of them.
         let answer = self.socket.each(
-            question,
+            question(uapi::DELETE, flag::ACK, family),
             |writer| {
                 writer.nest(uapi::TUPLE_ORIGINAL, |writer| write_tuple(writer, original));
                 writer.bytes(uapi::ZONE, &zone.to_be_bytes());
@@ -168,8 +165,8 @@ impl Conntrack {
         );
         match answer {
             Ok(()) => Ok(Deleted::Yes),
-            Err(KernelError::Refused(refusals)) if refusals.iter().all(|it| it.errno == Errno::ENOENT) => Ok(Deleted::WasGone),
-            Err(error) => Err(error),
+            Err(Unanswered::Refused(Errno::ENOENT)) => Ok(Deleted::WasGone),
+            Err(error) => Err(failed(error, || format!("delete connection `{original}`"))),
         }
     }
 }
@@ -186,8 +183,17 @@ impl fmt::Display for Tuple {
     }
 }
 
-fn question(object: Object, kind: u16, flags: u16, family: u8) -> Question {
-    Question { object, kind: uapi::SUBSYSTEM << 8 | kind, flags, family, resource: 0 }
+fn question(kind: u16, flags: u16, family: u8) -> Question {
+    Question { kind: uapi::SUBSYSTEM << 8 | kind, flags, family, resource: 0 }
+}
+
+fn failed(unanswered: Unanswered, doing: impl FnOnce() -> String) -> KernelError {
+    match unanswered {
+        Unanswered::Refused(Errno::EPERM) => KernelError::NoPermission,
+        Unanswered::Refused(errno) => KernelError::Connections { doing: doing(), errno },
+        Unanswered::TooLong => KernelError::Connections { doing: doing(), errno: Errno::EMSGSIZE },
+        Unanswered::Failed(error) => error,
+    }
 }
 
 /// `AF_INET` or `AF_INET6`.

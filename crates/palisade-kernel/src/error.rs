@@ -8,6 +8,7 @@ use nix::errno::Errno;
 use palisade_nft::{Foreign, Object, Unwritable};
 
 use crate::links::Route;
+use crate::services::ServicePort;
 
 /// One object that the kernel refused, and its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +69,11 @@ pub enum KernelError {
     NoPart { part: &'static str, errno: Errno },
     #[error("NFLOG group {0} of this network namespace has another reader")]
     LogTaken(u16),
+    #[error("NFLOG group {group} cannot be read so: {what}")]
+    LogOptions { group: u16, what: String },
+    /// Of a question about tracked connections.
+    #[error("{doing}: the kernel refused: {errno}")]
+    Connections { doing: String, errno: Errno },
     /// Nothing of the transaction is in force.
     #[error("the kernel refused {}", listed(.0))]
     Refused(Vec<Refusal>),
@@ -90,6 +96,11 @@ pub enum KernelError {
     /// The table holds something that Palisade never writes.
     #[error("{object} is not of Palisade's making: {what}")]
     Foreign { object: Object, what: String },
+    #[error("service {service}: {what}")]
+    Service { service: ServicePort, what: String },
+    /// Nothing of the transaction is in force.
+    #[error("the kernel refused in table `inet palisade-lab-services` {}", listed(.0))]
+    ServicesRefused(Vec<Refusal>),
     #[error("{doing}: {errno}")]
     Socket { doing: &'static str, errno: Errno },
     #[error("the {what} changed during each of {attempts} attempts to read them")]

@@ -3,7 +3,9 @@
 //! It speaks netlink itself, starts no process and decides nothing.
 //!
 //! [`Kernel`] is whatever commits transactions of `palisade_nft` and shows what came of them: [`Nftables`] is the real one, [`Fake`] one in
-//! memory. Its one object is the table `inet palisade`; no other table is touched. [`Namespace`] and [`Links`] make networks that stand apart from the host's.
+//! memory. Its one object is the table `inet palisade`; no other table is touched. [`Namespace`] and [`Links`] make networks that stand
+//! apart from the host's, and [`Services`] does there what kube-proxy does, in the table `inet palisade-lab-services`. [`Log`] reads what
+//! the rules log, [`Monitor`] hears of what others change, [`Conntrack`] reads tracked connections and deletes those that it is told to.
 //!
 //! All of a transaction is in force afterwards, or none. That alone does not make a *change* safe: a packet on its way may meet the old
 //! chains and the new maps. Changing a table in force step by step, so that no packet slips through between, is for whoever makes the
@@ -22,6 +24,7 @@ mod log;
 mod monitor;
 mod namespace;
 mod nftables;
+mod services;
 mod socket;
 mod sysctl;
 
@@ -35,4 +38,5 @@ pub use monitor::{Changed, Monitor, TableName};
 pub use namespace::{Namespace, NamespaceId, in_fresh_netns};
 pub use nftables::Nftables;
 pub use palisade_nft::{Counted, Object};
+pub use services::{ServicePort, ServiceRule, Services};
 pub use sysctl::{set_sysctl, sysctl};

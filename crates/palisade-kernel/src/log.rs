@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use palisade_netlink::{AttributesOneByOne, Message, Messages, Odd, field};
+use palisade_nft::uapi::flag;
 
 use crate::error::KernelError;
-use crate::socket::{Question, Socket, Unasked};
-use palisade_nft::Object;
+use crate::socket::{Question, Socket, Unanswered, Unasked};
 
 /// How many datagrams one `read` takes, each of up to `LogOptions::queue_threshold` packets.
 const DATAGRAMS: usize = 1024;
@@ -88,7 +88,7 @@ impl Log {
         options.check(group)?;
         let mut socket = Socket::open_to(0, options.receive_buffer)?;
         let kind = uapi::SUBSYSTEM << 8 | uapi::CONFIG;
-        let question = Question { object: Object::Log(group), kind, flags: palisade_nft::uapi::flag::ACK, family: 0, resource: group };
+        let question = Question { kind, flags: flag::ACK, family: 0, resource: group };
         // One message: the group exists with its numbering from the start.
         let answer = socket.each(
             question,
@@ -107,13 +107,10 @@ impl Log {
             Ok(()) => Ok(Log { socket, next: 0 }),
             // The kernel says EPERM for the group of somebody else. That there is permission is known: without, the receive buffer
             // could not have been set.
-            Err(KernelError::NoPermission) => Err(KernelError::LogTaken(group)),
-            Err(KernelError::Refused(refusals)) => match refusals.first().map(|it| it.errno) {
-                Some(Errno::EBUSY | Errno::EEXIST) => Err(KernelError::LogTaken(group)),
-                Some(errno @ (Errno::EINVAL | Errno::EOPNOTSUPP)) => Err(KernelError::NoPart { part: "nfnetlink_log", errno }),
-                Some(_) | None => Err(KernelError::Refused(refusals)),
-            },
-            Err(error) => Err(error),
+            Err(Unanswered::Refused(Errno::EPERM | Errno::EBUSY | Errno::EEXIST)) => Err(KernelError::LogTaken(group)),
+            Err(Unanswered::Refused(errno)) => Err(KernelError::NoPart { part: "nfnetlink_log", errno }),
+            Err(Unanswered::TooLong) => Err(KernelError::LogOptions { group, what: "too long to be said".to_owned() }),
+            Err(Unanswered::Failed(error)) => Err(error),
         }
     }
 
@@ -165,7 +162,7 @@ impl LogOptions {
         } else {
             return Ok(());
         };
-        Err(KernelError::Unwritable { object: Object::Log(group), what })
+        Err(KernelError::LogOptions { group, what })
     }
 
     fn flush_hundredths(&self) -> u32 {

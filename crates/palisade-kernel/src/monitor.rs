@@ -5,10 +5,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use palisade_netlink::{Attributes, Message, Messages, Odd};
+use palisade_nft::uapi::{GENERATION_ID, SUBSYSTEM};
 
 use crate::error::KernelError;
 use crate::socket::{Socket, Unasked};
-use palisade_nft::uapi::{GENERATION_ID, SUBSYSTEM};
 
 /// `NFNLGRP_NFTABLES` is group 7.
 const GROUPS: u32 = 1 << 6;
@@ -48,9 +48,9 @@ pub enum Changed {
     Transaction {
         /// Its number, as `nft` prints it.
         generation: u32,
-        /// The process that made it, numbered as in the first process namespace of the host.
+        /// The thread that made it, which is the process if that has only one. Numbered as in the first process namespace of the host.
         by: u32,
-        /// The name of that process.
+        /// The name of that thread.
         process: String,
         /// The tables in which something was added, removed or changed, or that were themselves.
         tables: BTreeSet<TableName>,

@@ -41,14 +41,23 @@ enum Answer {
     Complete,
 }
 
-/// What a question is about, and to whom it goes.
-#[derive(Debug)]
+/// The head of a question.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Question {
-    pub(crate) object: Object,
     pub(crate) kind: u16,
     pub(crate) flags: u16,
     pub(crate) family: u8,
     pub(crate) resource: u16,
+}
+
+/// Why a question has no answer.
+#[derive(Debug)]
+pub(crate) enum Unanswered {
+    /// The kernel refused it.
+    Refused(Errno),
+    /// Something in it is longer than can be said.
+    TooLong,
+    Failed(KernelError),
 }
 
 /// What a socket had that nobody asked for.
@@ -118,11 +127,17 @@ impl Socket {
         body: impl FnOnce(&mut Writer),
     ) -> Result<Vec<Vec<u8>>, KernelError> {
         let mut payloads = Vec::new();
-        self.each(Question { object, kind, flags, family: INET, resource: 0 }, body, |payload| {
+        let answer = self.each(Question { kind, flags, family: INET, resource: 0 }, body, |payload| {
             payloads.push(payload.to_vec());
             Ok(())
-        })?;
-        Ok(payloads)
+        });
+        match answer {
+            Ok(()) => Ok(payloads),
+            Err(Unanswered::Refused(Errno::EPERM)) => Err(KernelError::NoPermission),
+            Err(Unanswered::Refused(errno)) => Err(KernelError::Refused(vec![Refusal { object, errno }])),
+            Err(Unanswered::TooLong) => Err(KernelError::Unwritable { object, what: "its name is too long".to_owned() }),
+            Err(Unanswered::Failed(error)) => Err(error),
+        }
     }
 
     /// Asks one question, and gives the payloads of the answer one by one. What is given before `Unsteady` is not of one state.
@@ -131,17 +146,15 @@ impl Socket {
         question: Question,
         body: impl FnOnce(&mut Writer),
         mut take: impl FnMut(&[u8]) -> Result<(), Odd>,
-    ) -> Result<(), KernelError> {
-        let Question { object, kind, flags, family, resource } = question;
+    ) -> Result<(), Unanswered> {
+        let Question { kind, flags, family, resource } = question;
         let sequence = self.sequence;
         self.sequence = sequence.wrapping_add(1);
         let mut writer = Writer::default();
         writer.message(Header { kind, flags: flag::REQUEST | flags, sequence, family, resource }, body);
-        let too_long = |_| KernelError::Unwritable { object: object.clone(), what: "its name is too long".to_owned() };
-        self.send(&writer.finish().map_err(too_long)?)?;
-        // An answer is read to its end even when it is of no use: the kernel refuses a second dump while one goes on.
-        let mut useless = None;
-        self.receive(|message| {
+        self.send(&writer.finish().map_err(|_| Unanswered::TooLong)?).map_err(Unanswered::Failed)?;
+        let (mut refused, mut useless) = (None, None);
+        let read = self.receive(|message| {
             if message.sequence != sequence {
                 return Ok(Answer::More);
             }
@@ -149,12 +162,11 @@ impl Socket {
                 useless = Some(KernelError::Unsteady(1));
             }
             match message.kind {
-                message::ERROR | message::DONE => match errno(message)? {
-                    None => Ok(Answer::Complete),
-                    Some(Errno::EPERM) => Err(KernelError::NoPermission),
-                    Some(Errno::EINTR) => Err(KernelError::Unsteady(1)),
-                    Some(errno) => Err(KernelError::Refused(vec![Refusal { object: object.clone(), errno }])),
-                },
+                message::ERROR | message::DONE => {
+                    refused = errno(message)?;
+                    Ok(Answer::Complete)
+                }
+                // An answer is read to its end even when it is of no use: the kernel refuses a second dump while one goes on.
                 _ => {
                     if useless.is_none() {
                         useless = take(message.payload).err().map(|odd| KernelError::Truncated(odd.0));
@@ -162,16 +174,21 @@ impl Socket {
                     Ok(Answer::More)
                 }
             }
-        })?;
-        useless.map_or(Ok(()), Err)
+        });
+        match (read, refused, useless) {
+            (Err(error), ..) | (Ok(()), None, Some(error)) => Err(Unanswered::Failed(error)),
+            (Ok(()), Some(Errno::EINTR), _) => Err(Unanswered::Failed(KernelError::Unsteady(1))),
+            (Ok(()), Some(errno), _) => Err(Unanswered::Refused(errno)),
+            (Ok(()), None, None) => Ok(()),
+        }
     }
 
     /// Waits until there is something that nobody asked for, or the patience ends.
     pub(crate) fn wait(&self, patience: Duration) -> Result<(), KernelError> {
-        let deadline = Instant::now() + patience;
+        let start = Instant::now();
         loop {
             // Rounded up: a wait of less than a millisecond would not wait.
-            let left = deadline.saturating_duration_since(Instant::now()).saturating_add(Duration::from_micros(999));
+            let left = patience.saturating_sub(start.elapsed()).saturating_add(Duration::from_micros(999));
             let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
             match poll(&mut [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN)], timeout) {
                 Err(Errno::EINTR) => {}

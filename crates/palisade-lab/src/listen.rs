@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::socket::{MsgFlags, SockaddrStorage, recvfrom, sendto};
-use palisade_kernel::Namespace;
+use palisade_kernel::{KernelError, Namespace};
 use palisade_model::{ContainerPort, PortProtocol};
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -69,10 +69,38 @@ impl Listeners {
         Ok(Listeners { shared, thread: Some(thread) })
     }
 
-    /// Listens in a namespace. What cannot be listened on is said in words: two pods of a node's network may want one port.
-    pub(crate) fn listen(&self, namespace: &Namespace, name: &str, addresses: &[IpAddr], ports: &[ContainerPort]) -> (Listening, Vec<String>) {
+    /// Listens on TCP and UDP ports in a namespace. What cannot be listened on is said in words: two pods of a node's network may want one
+    /// port.
+    pub(crate) fn listen(
+        &self,
+        namespace: &Namespace,
+        name: &str,
+        addresses: &[IpAddr],
+        ports: &[ContainerPort],
+    ) -> (Listening, Vec<String>) {
+        self.keep(name, namespace.run(|| open_all(addresses, ports)))
+    }
+
+    /// Answers every INIT of SCTP at some addresses of a namespace: an acknowledgement for these ports, an abort for all others. A packet does
+    /// not say which socket it is for, so there is one for each address.
+    pub(crate) fn answer_sctp(
+        &self,
+        namespace: &Namespace,
+        name: &str,
+        addresses: &[IpAddr],
+        ports: &[ContainerPort],
+    ) -> (Listening, Vec<String>) {
+        let ports: Vec<u16> = ports.iter().filter(|it| it.protocol == PortProtocol::Sctp).map(|it| it.port).collect();
+        let open = || {
+            let opened = addresses.iter().map(|it| open_sctp(*it, ports.clone()).map_err(|error| format!("sctp {it}: {error}")));
+            let (sockets, problems): (Vec<_>, Vec<_>) = opened.partition(Result::is_ok);
+            (sockets.into_iter().flatten().collect(), problems.into_iter().filter_map(Result::err).collect())
+        };
+        self.keep(name, namespace.run(open))
+    }
+
+    fn keep(&self, name: &str, opened: Result<(Vec<Kind>, Vec<String>), KernelError>) -> (Listening, Vec<String>) {
         let mut listening = Listening { tokens: Vec::new(), shared: Arc::clone(&self.shared) };
-        let opened = namespace.run(|| open_all(addresses, ports));
         let (sockets, mut problems) = opened.unwrap_or_else(|error| (Vec::new(), vec![error.to_string()]));
         let name: Arc<str> = Arc::from(name);
         for socket in sockets {
@@ -118,10 +146,6 @@ fn open_all(addresses: &[IpAddr], ports: &[ContainerPort]) -> (Vec<Kind>, Vec<St
                 PortProtocol::Sctp => continue,
             };
             keep(format!("{} {at}", it.protocol), opened);
-        }
-        let sctp: Vec<u16> = ports.iter().filter(|it| it.protocol == PortProtocol::Sctp).map(|it| it.port).collect();
-        if !sctp.is_empty() {
-            keep(format!("sctp {address}"), open_sctp(*address, sctp));
         }
     }
     (sockets, problems)
@@ -184,7 +208,8 @@ impl Shared {
         if fate == Fate::Ends {
             sockets.remove(&token);
         }
-        let talking: Vec<u64> = sockets.iter().filter(|(_, it)| matches!(it.socket, Kind::Conversation(_))).map(|(token, _)| *token).collect();
+        let talking: Vec<u64> =
+            sockets.iter().filter(|(_, it)| matches!(it.socket, Kind::Conversation(_))).map(|(token, _)| *token).collect();
         if let Some(oldest) = talking.first().filter(|_| talking.len() > CONNECTIONS) {
             sockets.remove(oldest);
         }
@@ -236,7 +261,7 @@ fn acknowledge(socket: &Socket, ports: &[u16], ipv4: bool) -> Fate {
     if let Some(init) = bytes.and_then(Sctp::read).filter(Sctp::is_init) {
         let answer = if ports.contains(&init.destination) { init.ack() } else { init.abort() };
         // Whether the answer arrives is for the asker to see.
-        drop(sendto(socket.as_raw_fd(), &answer.write(), &from, MsgFlags::empty()));
+        sendto(socket.as_raw_fd(), &answer.write(), &from, MsgFlags::empty()).ok();
     }
     Fate::Stays
 }

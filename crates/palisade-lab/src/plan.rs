@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
-use palisade_model::{Endpoint, EndpointId, Family, Labels, Model, Node, NodeId, Place, PodName};
+use palisade_model::{Endpoint, EndpointId, Family, Labels, Model, Node, NodeId, Place, PodName, Reached, ServiceKind};
 
 /// What the manifests leave open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +68,7 @@ pub(crate) struct Given {
 enum Whom {
     Pod(PodName),
     Node(Box<str>),
+    Service(Box<str>, Box<str>),
 }
 
 /// Why there can be no such lab.
@@ -139,6 +140,15 @@ fn planned(read: &Model, options: &Options, mut given: Given) -> Result<Plan, Pl
             endpoint.addresses.push(given.address(&whom, family, &mut taken, || pools.of_pods(family, home)));
         }
     }
+    for service in &mut model.services {
+        let whom = Whom::Service(service.namespace.clone(), service.name.clone());
+        let Reached::Virtual(addresses) = &mut service.reached else { continue };
+        if !matches!(service.kind, ServiceKind::ExternalName(_)) {
+            for family in wanted(addresses, options.families) {
+                addresses.push(given.address(&whom, family, &mut taken, || pools.of_services(family)));
+            }
+        }
+    }
     Ok(Plan { model, network: options.network, given })
 }
 
@@ -207,8 +217,8 @@ fn taken(model: &Model) -> BTreeSet<IpAddr> {
     let pods = model.endpoints.iter().flat_map(|it| &it.addresses);
     let nodes = model.nodes.iter().flat_map(|it| &it.addresses);
     let services = model.services.iter().flat_map(|it| match &it.reached {
-        palisade_model::Reached::Virtual(addresses) => addresses.as_slice(),
-        palisade_model::Reached::Headless => &[],
+        Reached::Virtual(addresses) => addresses.as_slice(),
+        Reached::Headless => &[],
     });
     pods.chain(nodes).chain(services).copied().collect()
 }
@@ -230,9 +240,11 @@ struct Pools {
     /// The first two bytes of IPv4.
     pods: [u8; 2],
     nodes: [u8; 2],
+    services: [u8; 2],
     /// The second and third group of IPv6, in fd00::/16.
     pods6: u16,
     nodes6: u16,
+    services6: u16,
 }
 
 /// Consecutive addresses from the first on.
@@ -261,10 +273,12 @@ impl Pools {
             of.into_iter().find(|it| clear(IpAddr::from([0xfd00, 0x10, *it, 0, 0, 0, 0, 0]))).unwrap_or(first)
         };
         Pools {
-            pods: choose(&[[10, 244], [100, 70], [172, 28], [192, 168], [198, 18], [10, 96], [11, 44]]),
-            nodes: choose(&[[172, 18], [100, 71], [172, 29], [198, 19], [10, 97], [11, 45]]),
+            pods: choose(&[[10, 244], [100, 70], [172, 28], [198, 18], [11, 44]]),
+            nodes: choose(&[[172, 18], [100, 71], [172, 29], [198, 19], [11, 45]]),
+            services: choose(&[[10, 96], [100, 72], [172, 30], [11, 46]]),
             pods6: choose6([0x244, 0x344, 0x444]),
             nodes6: choose6([0x18, 0x19, 0x20]),
+            services6: choose6([0x96, 0x97, 0x98]),
         }
     }
 
@@ -273,6 +287,15 @@ impl Pools {
         let first = match family {
             Family::V4 => IpAddr::V4(Ipv4Addr::new(a, b, 0, 1)),
             Family::V6 => IpAddr::V6(Ipv6Addr::new(0xfd00, 0x10, self.nodes6, 0, 0, 0, 0, 1)),
+        };
+        Pool { first }
+    }
+
+    fn of_services(&self, family: Family) -> Pool {
+        let [a, b] = self.services;
+        let first = match family {
+            Family::V4 => IpAddr::V4(Ipv4Addr::new(a, b, 0, 1)),
+            Family::V6 => IpAddr::V6(Ipv6Addr::new(0xfd00, 0x10, self.services6, 0, 0, 0, 0, 1)),
         };
         Pool { first }
     }

@@ -75,8 +75,14 @@ struct Sent {
 enum Wants {
     Connection,
     Datagram,
-    Echo { id: u16, ipv4: bool },
-    Association { init: Sctp, ipv4: bool },
+    Echo {
+        id: u16,
+        ipv4: bool,
+    },
+    Association {
+        init: Sctp,
+        ipv4: bool,
+    },
     /// Only the error of a protocol that nobody speaks.
     Error,
 }
@@ -137,7 +143,7 @@ fn send(question: &Question, number: u16) -> io::Result<Sent> {
             raw(question, 132, &init.write(), Some(number), Wants::Association { init, ipv4 })
         }
         Protocol::Icmp => raw(question, if ipv4 { 1 } else { 58 }, &echo_request(ipv4, number), None, Wants::Echo { id: number, ipv4 }),
-        Protocol::Other(protocol) => raw(question, protocol, b"palisade", None, Wants::Error),
+        Protocol::Other(protocol) => raw(question, protocol, &[0; 16], None, Wants::Error),
     }
 }
 
@@ -151,7 +157,7 @@ fn connect(question: &Question, kind: Type, port: u16, wants: Wants) -> io::Resu
         socket.set_linger(Some(Duration::ZERO))?;
     }
     match socket.connect(&SocketAddr::new(question.to, port).into()) {
-        Err(error) if error.raw_os_error() != Some(Errno::EINPROGRESS.into_raw()) && !is_refusal(&error) => Err(error),
+        Err(error) if !is(&error, Errno::EINPROGRESS) && !is_refusal(&error) => Err(error),
         Ok(()) | Err(_) => Ok(Sent { socket, source_port, wants }),
     }
 }
@@ -193,7 +199,8 @@ impl Flying<'_> {
     /// Whether this is the packet that was denied. A Service may have changed where it goes, but not where it comes from.
     fn is(&self, denial: &Denial) -> bool {
         let Ok(sent) = &self.sent else { return false };
-        let same = denial.source.address == self.question.source && denial.protocol == self.question.protocol.number(Family::of(self.question.to));
+        let same =
+            denial.source.address == self.question.source && denial.protocol == self.question.protocol.number(Family::of(self.question.to));
         same && match sent.source_port {
             Some(port) => denial.source_port == Some(port),
             None => denial.destination.address == self.question.to,
@@ -263,5 +270,9 @@ impl Sent {
 /// Errors that only the destination itself brings about.
 fn is_refusal(error: &io::Error) -> bool {
     let refusals = [Errno::ECONNREFUSED, Errno::ENOPROTOOPT, Errno::EPROTO, Errno::ECONNRESET];
-    refusals.iter().any(|it| error.raw_os_error() == Some(it.into_raw()))
+    refusals.into_iter().any(|it| is(error, it))
+}
+
+fn is(error: &io::Error, errno: Errno) -> bool {
+    error.raw_os_error().map(Errno::from_raw) == Some(errno)
 }

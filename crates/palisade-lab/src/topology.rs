@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
-use palisade_kernel::{KernelError, Links, Namespace, NextHop, Route, set_sysctl};
+use palisade_kernel::{KernelError, Links, Namespace, NextHop, Route, set_sysctl, sysctl};
 use palisade_model::{Family, PodName};
 
 use crate::plan::PodNetwork;
@@ -35,6 +35,13 @@ pub(crate) struct Fabric {
     ports: usize,
 }
 
+/// Whether the outside has an address only now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Became {
+    New,
+    Before,
+}
+
 #[derive(Debug)]
 pub(crate) struct NodePlace {
     pub(crate) place: Place,
@@ -58,9 +65,15 @@ pub(crate) struct PodPlace {
 impl Place {
     fn create(settings: &[(&str, &str)]) -> Result<Place, KernelError> {
         let namespace = Namespace::create()?;
-        let links = namespace.run(|| {
+        let links = namespace.run(|| -> Result<Links, KernelError> {
             for (name, value) in settings {
                 set_sysctl(name, value)?;
+            }
+            for (name, value) in WHERE_KNOWN {
+                // Older kernels have these for the whole host only, and it is none of a lab's business.
+                if sysctl(name).is_ok() {
+                    set_sysctl(name, value)?;
+                }
             }
             let mut links = Links::open()?;
             links.set_up("lo")?;
@@ -103,8 +116,12 @@ impl Fabric {
     }
 
     /// Gives the outside an address, if it does not have it.
-    pub(crate) fn be(&mut self, address: IpAddr) -> Result<(), KernelError> {
-        if self.outside.insert(address) { self.place.links.add_address("lo", host(address)) } else { Ok(()) }
+    pub(crate) fn be(&mut self, address: IpAddr) -> Result<Became, KernelError> {
+        if !self.outside.insert(address) {
+            return Ok(Became::Before);
+        }
+        self.place.links.add_address("lo", host(address))?;
+        Ok(Became::New)
     }
 
     /// Takes an address from the outside, for somebody in the cluster.
@@ -181,6 +198,11 @@ impl Fabric {
         }
         node.place.links.delete(&pod.link)
     }
+
+    /// Takes a node's link and routes away. Its namespace goes with the value.
+    pub(crate) fn remove_node(&mut self, node: NodePlace) -> Result<(), KernelError> {
+        self.place.links.delete(&node.port)
+    }
 }
 
 /// On a bridge, the pods of one node speak to each other without the node: by a route for each.
@@ -189,7 +211,8 @@ impl Fabric {
 pub(crate) fn join_neighbours(pods: &mut [&mut PodPlace]) -> Result<(), KernelError> {
     let all: Vec<(PodName, Vec<IpAddr>)> = pods.iter().map(|it| (it.name.clone(), it.addresses.clone())).collect();
     for pod in pods {
-        let known: BTreeSet<IpNet> = pod.place.links.routes()?.into_iter().filter(|it| it.via == NextHop::Destination).map(|it| it.to).collect();
+        let known: BTreeSet<IpNet> =
+            pod.place.links.routes()?.into_iter().filter(|it| it.via == NextHop::Destination).map(|it| it.to).collect();
         let others = all.iter().filter(|(name, _)| *name != pod.name).flat_map(|(_, addresses)| addresses);
         for address in others.filter(|it| !known.contains(&host(**it))) {
             let own = of_family(&pod.addresses, Family::of(*address));
@@ -215,6 +238,8 @@ const ANYBODY: &[(&str, &str)] = &[
     ("net/ipv6/icmp/ratelimit", "0"),
     ("net/ipv4/ping_group_range", "0 2147483647"),
 ];
+
+const WHERE_KNOWN: &[(&str, &str)] = &[("net/ipv4/icmp_msgs_per_sec", "1000000"), ("net/ipv4/icmp_msgs_burst", "100000")];
 
 const ROUTER: &[(&str, &str)] = &[
     ("net/ipv4/ip_forward", "1"),

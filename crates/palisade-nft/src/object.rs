@@ -19,12 +19,6 @@ pub enum Object {
         chain: String,
         index: usize,
     },
-    /// The reader of an NFLOG group.
-    Log(u16),
-    /// The connections that the kernel knows.
-    Connections,
-    /// One of them, by its original tuple.
-    Connection(String),
 }
 
 /// What no message can say.
@@ -52,9 +46,6 @@ impl fmt::Display for Object {
             Object::Chain(name) => write!(f, "chain `{name}`"),
             Object::Map(name) => write!(f, "map `{name}`"),
             Object::Elements(map) => write!(f, "elements of map `{map}`"),
-            Object::Log(group) => write!(f, "the log of NFLOG group {group}"),
-            Object::Connections => write!(f, "the table of connections"),
-            Object::Connection(tuple) => write!(f, "connection `{tuple}`"),
             Object::Rule { chain, index } => write!(f, "rule {index} of chain `{chain}`"),
         }
     }

@@ -347,7 +347,7 @@ fn traffic(flow: &Flow) -> String {
     }
 }
 
-fn reason(it: &Reason, direction: Direction) -> String {
+pub(crate) fn reason(it: &Reason, direction: Direction) -> String {
     match it {
         Reason::NotAPod => "no pod of the pod network stands here, so no policy applies".to_owned(),
         Reason::Itself => "a pod always reaches itself".to_owned(),

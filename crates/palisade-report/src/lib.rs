@@ -4,6 +4,7 @@
 //! text. The text says nothing that the JSON does not.
 #![warn(missing_docs, clippy::as_conversions)]
 
+mod denied;
 mod explained;
 mod junit;
 mod locate;
@@ -13,6 +14,7 @@ pub mod text;
 pub mod v1;
 mod words;
 
+pub use denied::{DecidedBy, Denied, denied};
 pub use explained::explained;
 pub use junit::junit;
 pub use tested::tested;

@@ -4,7 +4,10 @@ use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use anstyle::{AnsiColor, Style};
 
-use crate::v1::{Case, Diagnostic, Edit, Explanation, Mark, Outcome, Rule, SideKind, TestReport, TestResult, Tier, Tried, Verdict, Walk};
+use crate::denied::told;
+use crate::v1::{
+    Case, Denial, Diagnostic, Edit, Explanation, Mark, Outcome, Rule, SideKind, TestReport, TestResult, Tier, Tried, Verdict, Walk,
+};
 
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
@@ -321,4 +324,9 @@ pub fn test_report(it: &TestReport) -> String {
     }
     out.push('\n');
     out
+}
+
+/// A denial in one line, with colours.
+pub fn denial(it: &Denial) -> String {
+    format!("{}  {}\n", painted(colour(Verdict::Denied), "denied"), told(it))
 }

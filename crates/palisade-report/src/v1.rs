@@ -410,3 +410,86 @@ pub struct Counterexample {
     /// Why.
     pub explanation: Explanation,
 }
+
+/// A connection attempt that was denied on a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Denial {
+    /// `palisade.dev/v1`.
+    pub api_version: String,
+    /// `Denial`.
+    pub kind: String,
+    /// The source.
+    pub from: DenialSide,
+    /// The destination, after any Service.
+    pub to: DenialSide,
+    /// The IP protocol.
+    pub protocol: String,
+    /// The source's port; absent where the protocol has none or the packet was cut short.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_port: Option<u16>,
+    /// The destination's port; absent where the protocol has none or the packet was cut short.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    /// Of ICMP and ICMPv6.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub icmp: Option<DenialIcmp>,
+    /// `egress` when the source's side denied it, `ingress` when the destination's did; absent when it is not known any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub direction: Option<String>,
+    /// What denied it, in a form for programs: `np/NAMESPACE/NAME#RULE`, `cnp/NAME#RULE`, `isolated`, or `unknown` when the rules have
+    /// changed meanwhile.
+    pub reason: String,
+    /// The same in a sentence.
+    pub sentence: String,
+    /// The rule that denied it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<DenialRule>,
+    /// The policies that isolate the pod, when no rule accepts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub isolated_by: Vec<Policy>,
+    /// How many packets of this connection have been denied by the same so far.
+    pub packets: u64,
+}
+
+/// One end of a denied connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DenialSide {
+    /// `NAMESPACE/NAME` of the pod that has the address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod: Option<String>,
+    /// The node that has the address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// The address in the packet.
+    pub address: String,
+}
+
+/// Type and code of an ICMP or ICMPv6 message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DenialIcmp {
+    /// The type.
+    pub r#type: u8,
+    /// The code.
+    pub code: u8,
+}
+
+/// The rule that denied a connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DenialRule {
+    /// The kind of its policy.
+    pub kind: String,
+    /// The namespace of its policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The name of its policy.
+    pub name: String,
+    /// Its place in the list of its direction, from 0.
+    pub index: usize,
+    /// The name the author gave it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule_name: Option<String>,
+}

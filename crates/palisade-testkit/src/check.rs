@@ -211,7 +211,8 @@ pub(crate) fn expectation(verdict: Verdict) -> Expect {
     }
 }
 
-pub(crate) fn asked(from: &Party, to: &Party, protocol: RawProtocol, port: Option<u16>) -> Asked {
+/// A probe as a question.
+pub fn asked(from: &Party, to: &Party, protocol: RawProtocol, port: Option<u16>) -> Asked {
     let protocol = match protocol {
         RawProtocol::Tcp => Protocol::Port(PortProtocol::Tcp),
         RawProtocol::Udp => Protocol::Port(PortProtocol::Udp),

@@ -28,11 +28,14 @@ pub struct Link {
     pub hardware: Option<[u8; 6]>,
 }
 
-/// What an administrator wants of a link. Whether anything is at its other end is another question.
+/// Whether a link can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkState {
-    Up,
+    /// It was not set up.
     Down,
+    /// It was set up, and has no other end that was, or the kernel is not done yet: what is sent now is lost.
+    Waiting,
+    Running,
 }
 
 impl Links {
@@ -85,14 +88,22 @@ impl Links {
         Ok(links)
     }
 
-    /// The number that a link has now.
-    pub(super) fn index(&mut self, name: &str) -> Result<u32, KernelError> {
+    /// One link.
+    ///
+    /// A veth runs some time after its second end was set up. From Linux 6.8 on the kernel ends that wait before it answers this, so
+    /// after a look at the end that was set up first nothing is lost.
+    pub fn link(&mut self, name: &str) -> Result<Link, KernelError> {
         let reply = self.find(link(name), RouteNetlinkMessage::GetLink(named(name)?))?;
         if let RouteNetlinkMessage::NewLink(message) = reply {
-            Ok(message.header.index)
+            read(message)
         } else {
             Err(KernelError::Truncated(format!("message {} is no link", reply.message_type())))
         }
+    }
+
+    /// The number that a link has now.
+    pub(super) fn index(&mut self, name: &str) -> Result<u32, KernelError> {
+        Ok(self.link(name)?.index)
     }
 
     /// The names of all links, by index.
@@ -123,7 +134,12 @@ fn with_info(mut message: LinkMessage, info: Vec<LinkInfo>) -> LinkMessage {
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "attributes are the kernel's, and a new one adds to them")]
 fn read(message: LinkMessage) -> Result<Link, KernelError> {
-    let state = if message.header.flags.contains(LinkFlags::Up) { LinkState::Up } else { LinkState::Down };
+    let flags = message.header.flags;
+    let state = match (flags.contains(LinkFlags::Up), flags.contains(LinkFlags::Running)) {
+        (false, _) => LinkState::Down,
+        (true, false) => LinkState::Waiting,
+        (true, true) => LinkState::Running,
+    };
     let (mut name, mut kind, mut master, mut hardware) = (None, None, None, None);
     for attribute in message.attributes {
         match attribute {

@@ -64,15 +64,11 @@ impl Links {
 
     /// Asks for all things of a kind, again and again until they are of one state.
     fn all(&mut self, what: &'static str, message: &RouteNetlinkMessage) -> Result<Vec<RouteNetlinkMessage>, KernelError> {
-        for _ in 0..ATTEMPTS {
+        let replies = steady(what, || {
             let sequence = self.send(message.clone(), NLM_F_DUMP)?;
-            match self.channel.answer(sequence, Awaits::End)? {
-                Ended::Complete(replies) => return replies.iter().map(read).collect(),
-                Ended::Refused(errno) => return Err(KernelError::refused(Attempt::Read, NetworkObject::All(what), errno)),
-                Ended::Interrupted => {}
-            }
-        }
-        Err(KernelError::UnsteadyNetwork { what, attempts: ATTEMPTS })
+            self.channel.answer(sequence, Awaits::End)
+        })?;
+        replies.iter().map(read).collect()
     }
 
     fn send(&mut self, message: RouteNetlinkMessage, flags: u16) -> Result<u32, KernelError> {
@@ -89,6 +85,18 @@ impl Links {
     }
 }
 
+/// The first answer that is of one state.
+fn steady(what: &'static str, mut ask: impl FnMut() -> Result<Ended, KernelError>) -> Result<Vec<Reply>, KernelError> {
+    for _ in 0..ATTEMPTS {
+        match ask()? {
+            Ended::Complete(replies) => return Ok(replies),
+            Ended::Refused(errno) => return Err(KernelError::refused(Attempt::Read, NetworkObject::All(what), errno)),
+            Ended::Interrupted => {}
+        }
+    }
+    Err(KernelError::UnsteadyNetwork { what, attempts: ATTEMPTS })
+}
+
 fn read((kind, payload): &Reply) -> Result<RouteNetlinkMessage, KernelError> {
     RouteNetlinkMessage::parse_with_param(payload, *kind).map_err(|odd| KernelError::Truncated(odd.to_string()))
 }
@@ -97,5 +105,41 @@ fn family(address: IpAddr) -> AddressFamily {
     match address {
         IpAddr::V4(_) => AddressFamily::Inet,
         IpAddr::V6(_) => AddressFamily::Inet6,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Asks until there is an answer, and says how often.
+    fn asked(mut answers: impl Iterator<Item = Ended>) -> (usize, Result<Vec<Reply>, KernelError>) {
+        let mut times = 0;
+        let result = steady("links", || {
+            times += 1;
+            Ok(answers.next().unwrap())
+        });
+        (times, result)
+    }
+
+    #[test]
+    fn what_changed_under_way_is_asked_again() {
+        let reply = || vec![(16, vec![1])];
+        assert_eq!(asked([Ended::Interrupted, Ended::Interrupted, Ended::Complete(reply())].into_iter()), (3, Ok(reply())));
+    }
+
+    #[test]
+    fn what_always_changes_is_given_up() {
+        let unsteady = KernelError::UnsteadyNetwork { what: "links", attempts: ATTEMPTS };
+        assert_eq!(asked(std::iter::repeat_with(|| Ended::Interrupted)), (ATTEMPTS, Err(unsteady)));
+    }
+
+    #[test]
+    fn a_refusal_is_not_asked_again() {
+        let (times, result) = asked(std::iter::once(Ended::Refused(Errno::EOPNOTSUPP)));
+        assert_eq!(
+            (times, result.unwrap_err().to_string().as_str()),
+            (1, "cannot read the links: Operation not supported on transport endpoint")
+        );
     }
 }

@@ -12,10 +12,10 @@ use nix::sys::time::TimeVal;
 use palisade_kernel::{KernelError, Links, Namespace, NextHop, Route, in_fresh_netns};
 
 /// How long anything may take that comes by itself.
-const LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 /// How long one datagram is waited for, and how often it is sent.
-const TURN: Duration = Duration::from_millis(500);
-const TURNS: usize = 40;
+pub(crate) const TURN: Duration = Duration::from_millis(500);
+pub(crate) const TURNS: usize = 40;
 
 /// The gateway that every pod has, whatever its address.
 pub(crate) const GATEWAYS: [&str; 2] = ["169.254.1.1", "fe80::1"];
@@ -33,7 +33,7 @@ pub(crate) struct Pod {
 
 impl Cluster {
     /// None, and a word about it, without permission.
-    pub(crate) fn create(pods: u8) -> Option<Cluster> {
+    pub(crate) fn create(pods: u16) -> Option<Cluster> {
         let node = privileged(Namespace::create())?;
         let mut links = node.run(|| Links::open().unwrap()).unwrap();
         node.run(|| {
@@ -48,10 +48,11 @@ impl Cluster {
 }
 
 impl Pod {
-    fn create(node: &mut Links, number: u8) -> Pod {
+    fn create(node: &mut Links, number: u16) -> Pod {
         let namespace = Namespace::create().unwrap();
         let name = format!("pod{number}");
-        let addresses = [format!("10.1.0.{number}"), format!("fd00::{number}")].map(|it| it.parse::<IpAddr>().unwrap());
+        let [high, low] = number.to_be_bytes();
+        let addresses = [IpAddr::from([10, 1, high, low]), IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, number])];
         node.add_veth(&name, "eth0", &namespace).unwrap();
         let mut inside = namespace.run(|| Links::open().unwrap()).unwrap();
         inside.set_up("lo").unwrap();

@@ -1,10 +1,13 @@
 //! Links, addresses and routes, with real packets over them.
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
+use ipnet::IpNet;
 use palisade_kernel::{KernelError, Link, LinkAddress, LinkState, Links, Namespace, NextHop, Route};
 
-use crate::ground::{Cluster, GATEWAYS, await_links, exchange_datagram, exchange_stream, in_netns, privileged};
+use crate::ground::{Cluster, GATEWAYS, await_links, exchange_datagram, exchange_stream, in_netns, privileged, say};
 
 /// Two namespaces and the links of both.
 fn pair() -> Option<[(Namespace, Links); 2]> {
@@ -30,6 +33,7 @@ fn two_namespaces_talk_over_a_veth() {
             links.add_address(name, address.parse().unwrap()).unwrap();
         }
     }
+    assert_eq!(near.link("near").unwrap().state, LinkState::Running);
     for [mine, other] in [["10.0.0.1", "10.0.0.2"], ["fd00::1", "fd00::2"]].map(|pair| pair.map(|it| it.parse::<IpAddr>().unwrap())) {
         assert_eq!(exchange_datagram(&here, &there, other), mine);
         assert_eq!(exchange_stream(&there, &here, mine), other);
@@ -72,6 +76,9 @@ fn two_ports_of_a_bridge_talk() {
         for address in addresses {
             links.add_address("eth0", address.parse().unwrap()).unwrap();
         }
+    }
+    for name in ["one", "other"] {
+        assert_eq!(node.link(name).unwrap().state, LinkState::Running);
     }
     let listed = node.list().unwrap();
     let bridge = listed.iter().find(|it| it.name == "br0").unwrap();
@@ -121,14 +128,21 @@ fn nothing_is_left_of_a_cluster() {
 }
 
 #[test]
-fn a_link_is_up_once_it_is_set_up() {
-    in_netns(|| {
-        let mut links = Links::open().unwrap();
-        let state = |links: &mut Links| links.list().unwrap().into_iter().map(|it| it.state).collect::<Vec<_>>();
-        assert_eq!(state(&mut links), [LinkState::Down]);
-        links.set_up("lo").unwrap();
-        assert_eq!(state(&mut links), [LinkState::Up]);
-    });
+fn a_link_runs_once_both_ends_are_set_up() {
+    for _ in 0..50 {
+        let Some([(_here, mut near), (there, mut far)]) = pair() else { return };
+        near.add_veth("near", "far", &there).unwrap();
+        let mut states = || (near.link("near").unwrap().state, far.link("far").unwrap().state);
+        assert_eq!(states(), (LinkState::Down, LinkState::Down));
+        near.set_up("near").unwrap();
+        assert_eq!(near.link("near").unwrap().state, LinkState::Waiting);
+        far.set_up("far").unwrap();
+        assert_eq!(near.link("near").unwrap().state, LinkState::Running);
+        assert_eq!(far.link("far").unwrap().state, LinkState::Running);
+        near.set_up("lo").unwrap();
+        let listed: Vec<LinkState> = near.list().unwrap().iter().map(|it| it.state).collect();
+        assert_eq!(listed, [LinkState::Running; 2]);
+    }
 }
 
 #[test]
@@ -213,28 +227,55 @@ fn every_refusal_names_its_object() {
 }
 
 #[test]
-fn what_is_read_while_links_come_and_go_is_whole() {
+fn what_is_read_while_addresses_come_and_go_is_whole() {
     let Some([(here, mut links), _]) = pair() else { return };
-    let kept: Vec<String> = (0..200).map(|it| format!("kept{it}")).collect();
-    for name in &kept {
-        links.add_bridge(name).unwrap();
+    let address = |number: u16| IpNet::from(IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, number]));
+    let kept: Vec<LinkAddress> = (1..=500).map(|it| LinkAddress { link: "lo".to_owned(), address: address(it) }).collect();
+    for it in &kept {
+        links.add_address(&it.link, it.address).unwrap();
     }
-    let done = std::sync::atomic::AtomicBool::new(false);
-    let done = &done;
+    let (done, mut readings) = (AtomicBool::new(false), [0; 2]);
     std::thread::scope(|scope| {
-        scope.spawn(move || {
+        scope.spawn(|| {
             let mut other = here.run(|| Links::open().unwrap()).unwrap();
-            for _ in 0..100 {
-                other.add_bridge("passing").unwrap();
-                other.delete("passing").unwrap();
+            for _ in 0..1_000 {
+                other.add_address("lo", address(0)).unwrap();
+                other.delete_address("lo", address(0)).unwrap();
             }
-            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            done.store(true, Ordering::Relaxed);
         });
-        while !done.load(std::sync::atomic::Ordering::Relaxed) {
-            match links.list() {
-                Ok(read) => assert!(kept.iter().all(|name| read.iter().any(|it| it.name == *name)), "{read:?}"),
-                Err(error) => assert!(matches!(error, KernelError::UnsteadyNetwork { .. }), "{error}"),
+        while !done.load(Ordering::Relaxed) {
+            let [steady, unsteady] = &mut readings;
+            match links.addresses() {
+                Ok(read) => {
+                    assert!(read.iter().filter(|it| it.address != address(0)).eq(&kept), "{read:?}");
+                    *steady += 1;
+                }
+                Err(error) => {
+                    assert!(matches!(error, KernelError::UnsteadyNetwork { .. }), "{error}");
+                    *unsteady += 1;
+                }
             }
         }
     });
+    assert_eq!(links.addresses().unwrap(), kept);
+    say(&format!("steady and unsteady readings: {readings:?}"));
+}
+
+#[test]
+fn five_hundred_pods_stand_on_one_node() {
+    let start = Instant::now();
+    let Some(cluster) = Cluster::create(500) else { return };
+    let made = start.elapsed();
+    let mut links = cluster.node.run(|| Links::open().unwrap()).unwrap();
+    assert_eq!(links.list().unwrap().len(), 501);
+    let (first, last) = (cluster.pods.first().unwrap(), cluster.pods.last().unwrap());
+    for address in last.addresses {
+        exchange_stream(&first.namespace, &last.namespace, address);
+    }
+    let Cluster { node, pods } = cluster;
+    let start = Instant::now();
+    drop(pods);
+    await_links(&node, |links| names(links) == ["lo"]);
+    say(&format!("500 pods with addresses and routes of both families: made in {made:?}, gone in {:?}", start.elapsed()));
 }

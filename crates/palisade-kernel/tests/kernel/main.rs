@@ -2,9 +2,11 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "all of this is tests, and clippy knows them by their attribute only")]
 
+mod events;
 mod ground;
 mod links;
 mod namespaces;
 mod parity;
 mod rulesets;
+mod services;
 mod transactions;

@@ -1,0 +1,126 @@
+//! Names for addresses and for the numbers in log prefixes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+
+use palisade_model::{Action, Endpoint, Model, Reason};
+use palisade_nft::Origin;
+
+use crate::denial::{DeniedBy, Name, Side};
+
+/// What to call the ends of a packet and what denied it: a cluster at one time and the ruleset that was made from it.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    addresses: HashMap<IpAddr, Name>,
+    origins: BTreeMap<u32, DeniedBy>,
+}
+
+impl Names {
+    /// Those of a cluster, and of the `origins` of a ruleset of one of its nodes.
+    pub fn of(model: &Model, origins: &BTreeMap<u32, Origin>) -> Names {
+        let mut addresses = HashMap::new();
+        for node in &model.nodes {
+            for address in &node.addresses {
+                addresses.entry(*address).or_insert_with(|| Name::Node(node.name.to_string()));
+            }
+        }
+        // As `Model::place_of` chooses: a pod before a node, and of two pods the one that runs.
+        let mut pods: Vec<&Endpoint> = model.endpoints.iter().collect();
+        pods.sort_by_key(|it| (it.running, it.readiness));
+        for pod in pods.iter().rev() {
+            addresses.extend(pod.addresses.iter().map(|it| (*it, Name::Pod(pod.name.clone()))));
+        }
+        Names { addresses, origins: origins.iter().map(|(number, origin)| (*number, by(model, origin))).collect() }
+    }
+
+    pub(crate) fn side(&self, address: IpAddr) -> Side {
+        Side { address, name: self.addresses.get(&address).cloned().unwrap_or(Name::Outside) }
+    }
+
+    pub(crate) fn origin(&self, number: u32) -> DeniedBy {
+        self.origins.get(&number).cloned().unwrap_or(DeniedBy::Unknown(number))
+    }
+}
+
+/// A packet is denied by a rule that accepts only when that rule accepts nothing but names.
+fn by(model: &Model, origin: &Origin) -> DeniedBy {
+    let Reason::Rule(rule) = &origin.reason else { return DeniedBy::Origin(origin.clone()) };
+    let policy = model.policies.iter().find(|it| it.origin == rule.policy);
+    match policy.and_then(|it| it.rules.of(rule.direction).iter().find(|it| it.index == rule.index)).map(|it| it.action) {
+        Some(Action::Accept) => DeniedBy::UnresolvedName(origin.clone()),
+        Some(Action::Deny | Action::Pass) | None => DeniedBy::Origin(origin.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use palisade_model::{
+        Direction, EndpointId, Labels, Node, NodeId, PeerSet, PerDirection, Place, PodName, Policy, PolicyKind, PolicyRef, PortSet,
+        Readiness, Rule, RuleRef, Running, Subject, Tier,
+    };
+
+    use super::*;
+
+    fn pod(name: &str, running: Running, addresses: &[&str]) -> Endpoint {
+        Endpoint {
+            name: PodName { namespace: "shop".into(), name: name.into() },
+            labels: Labels::default(),
+            addresses: addresses.iter().map(|it| it.parse().unwrap()).collect(),
+            node: None,
+            ports: Vec::new(),
+            owners: Vec::new(),
+            readiness: Readiness::Ready,
+            running,
+        }
+    }
+
+    fn node(name: &str, addresses: &[&str]) -> Node {
+        let addresses = addresses.iter().map(|it| it.parse().unwrap()).collect();
+        Node { name: name.into(), labels: Labels::default(), addresses, host_pods: Vec::new(), assumed: false }
+    }
+
+    #[test]
+    fn an_address_has_the_name_of_its_place_in_the_model() {
+        let endpoints = vec![
+            pod("a", Running::NotSaid, &["10.0.0.1", "fd00::1"]),
+            pod("b", Running::Yes, &["10.0.0.1", "192.0.2.1"]),
+            pod("c", Running::Yes, &["10.0.0.1"]),
+        ];
+        let nodes = vec![node("m", &["192.0.2.1", "192.0.2.2"]), node("n", &["192.0.2.2", "192.0.2.3"])];
+        let model = Model { endpoints, nodes, ..Model::default() };
+        let names = Names::of(&model, &BTreeMap::new());
+        let mut met = Vec::new();
+        for address in ["10.0.0.1", "fd00::1", "192.0.2.1", "192.0.2.2", "192.0.2.3", "203.0.113.1"] {
+            let address = address.parse().unwrap();
+            let place = model.place_of(address);
+            let name = match place {
+                Place::Pod(EndpointId(at)) => Name::Pod(model.endpoints[at].name.clone()),
+                Place::Node(NodeId(at)) => Name::Node(model.nodes[at].name.to_string()),
+                Place::Outside => Name::Outside,
+            };
+            assert_eq!(names.side(address), Side { address, name }, "{address}");
+            met.push(place);
+        }
+        let (pod, node) = (|at| Place::Pod(EndpointId(at)), |at| Place::Node(NodeId(at)));
+        assert_eq!(met, [pod(1), pod(0), pod(1), node(0), node(1), Place::Outside]);
+    }
+
+    #[test]
+    fn an_origin_is_what_the_ruleset_says_and_a_rule_that_accepts_does_not_deny() {
+        let policy = PolicyRef { kind: PolicyKind::ClusterNetworkPolicy, namespace: None, name: "x".into() };
+        let rule = |index, action| Rule { index, name: None, action, peers: PeerSet::Any, ports: PortSet::Any, fail_closed: None };
+        // The first rule could not be read, and is not there.
+        let rules = PerDirection { egress: vec![rule(1, Action::Deny), rule(2, Action::Accept)], ingress: Vec::new() };
+        let isolates = PerDirection { egress: false, ingress: false };
+        let read = Policy { origin: policy.clone(), tier: Tier::Admin, rank: 0, subject: Subject::Unknown, isolates, rules };
+        let model = Model { policies: vec![read], ..Model::default() };
+        let origin = |index| {
+            let rule = RuleRef { policy: policy.clone(), direction: Direction::Egress, index, name: None };
+            Origin { direction: Direction::Egress, reason: Reason::Rule(rule) }
+        };
+        let names = Names::of(&model, &BTreeMap::from([0, 1, 2].map(|it| (u32::try_from(it).unwrap(), origin(it)))));
+        let expected =
+            [DeniedBy::Origin(origin(0)), DeniedBy::Origin(origin(1)), DeniedBy::UnresolvedName(origin(2)), DeniedBy::Unknown(3)];
+        assert_eq!([0, 1, 2, 3].map(|it| names.origin(it)), expected);
+    }
+}

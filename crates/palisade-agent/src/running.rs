@@ -1,0 +1,217 @@
+//! An agent at work: a thread that reads what was denied, and puts the table back when somebody else touches it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use palisade_kernel::{Changed, Counted, Kernel as _, KernelError, Log, LogOptions, Monitor, Namespace, Nftables};
+use palisade_model::{EndpointId, Model, NodeId};
+use palisade_nft::LOG_GROUP;
+
+use crate::agent::{Agent, AgentError, Applied, Checked};
+use crate::book::{Book, Limits, Taken, Totals};
+use crate::denial::Denial;
+use crate::lock::{Lock, LockError};
+use crate::names::Names;
+
+const TABLE: &str = "palisade";
+/// How long the thread waits before it looks whether it should end.
+const TURN: u8 = 100;
+
+/// An agent in a network namespace. Dropped, it ends; the table stays in force.
+#[derive(Debug)]
+pub struct Running {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    _lock: Lock,
+}
+
+/// Something that happened on the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The first packet of a 5-tuple that a rule dropped.
+    Denied(Box<Denial>),
+    /// Another packet of a 5-tuple, for who pays attention to each.
+    DeniedAgain(Box<Denial>),
+    /// So many logged packets never came.
+    Lost(u64),
+    /// Somebody removed or changed the table, and it was put back.
+    Restored { checked: Checked, by: String },
+    /// Something went wrong that the next change may mend.
+    Failed(String),
+}
+
+/// Which denied packets are reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attention {
+    /// The first of a 5-tuple.
+    Connections,
+    /// Each.
+    Packets,
+}
+
+/// Why an agent does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    #[error("no thread: {0}")]
+    Thread(#[from] io::Error),
+}
+
+#[derive(Debug)]
+struct Shared {
+    agent: Mutex<Agent<Nftables>>,
+    names: Mutex<Arc<Names>>,
+    totals: Mutex<Totals>,
+    stop: AtomicBool,
+}
+
+impl Running {
+    /// Starts an agent in a namespace. What is in force there stays so until something is applied.
+    pub fn start(namespace: &Namespace, attention: Attention, report: impl Fn(Event) + Send + 'static) -> Result<Running, StartError> {
+        let opened = namespace.run(|| -> Result<_, StartError> {
+            let lock = Lock::take()?;
+            Ok((lock, Nftables::open()?, Log::open(LOG_GROUP, LogOptions::default())?, Monitor::open()?))
+        })??;
+        let (lock, nftables, log, monitor) = opened;
+        let shared = Arc::new(Shared {
+            agent: Mutex::new(Agent::new(nftables)),
+            names: Mutex::new(Arc::new(Names::of(&Model::default(), &BTreeMap::new()))),
+            totals: Mutex::default(),
+            stop: AtomicBool::new(false),
+        });
+        let worker =
+            Worker { shared: Arc::clone(&shared), log, monitor, book: Book::new(Limits::default()), attention, start: Instant::now() };
+        let thread = std::thread::Builder::new().name("agent".to_owned()).spawn(move || worker.work(report))?;
+        Ok(Running { shared, thread: Some(thread), _lock: lock })
+    }
+
+    /// Brings the node's table to what the model wants.
+    pub fn apply(&self, model: &Model, node: NodeId, links: BTreeMap<EndpointId, String>) -> Result<Applied, AgentError> {
+        let mut agent = lock(&self.shared.agent);
+        let applied = agent.apply(model, node, links)?;
+        *lock(&self.shared.names) = Arc::new(Names::of(model, agent.origins()));
+        Ok(applied)
+    }
+
+    /// What each rule has counted.
+    pub fn counters(&self) -> Result<Vec<Counted>, KernelError> {
+        lock(&self.shared.agent).kernel().counters()
+    }
+
+    /// What was denied so far, in numbers.
+    pub fn totals(&self) -> Totals {
+        *lock(&self.shared.totals)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        // A panic of the thread has been printed by then, and nothing depends on it any more.
+        drop(self.thread.take().map(JoinHandle::join));
+    }
+}
+
+/// What the thread has.
+struct Worker {
+    shared: Arc<Shared>,
+    log: Log,
+    monitor: Monitor,
+    book: Book,
+    attention: Attention,
+    start: Instant,
+}
+
+impl Worker {
+    fn work(mut self, report: impl Fn(Event)) {
+        while !self.shared.stop.load(Ordering::Relaxed) {
+            let (logged, changed) = self.wait();
+            if logged {
+                self.read(&report);
+            }
+            if changed {
+                self.check(&report);
+            }
+        }
+    }
+
+    /// Which of the two has something to say.
+    fn wait(&self) -> (bool, bool) {
+        let mut polled = [PollFd::new(self.log.as_fd(), PollFlags::POLLIN), PollFd::new(self.monitor.as_fd(), PollFlags::POLLIN)];
+        // An interrupted wait is made up for by the next turn.
+        if poll(&mut polled, PollTimeout::from(TURN)).is_err() {
+            return (false, false);
+        }
+        let [log, monitor] = polled.map(|it| it.any() == Some(true));
+        (log, monitor)
+    }
+
+    fn read(&mut self, report: &impl Fn(Event)) {
+        let names = Arc::clone(&lock(&self.shared.names));
+        let (book, attention, start) = (&mut self.book, self.attention, self.start);
+        let read = self.log.read(Duration::ZERO, |logged| {
+            match (book.take(logged.payload, logged.prefix, &names, start.elapsed()), attention) {
+                (Taken::New(denial), _) => report(Event::Denied(denial)),
+                (Taken::Repeated, Attention::Packets) => {
+                    // It was read a moment ago, and counted as what it is.
+                    if let Ok(denial) = Book::read(logged.payload, logged.prefix, &names) {
+                        report(Event::DeniedAgain(Box::new(denial)));
+                    }
+                }
+                (Taken::Repeated, Attention::Connections) => {}
+                // Counted; its prefix is not ours, or it is no packet.
+                (Taken::Unreadable(_), _) => {}
+            }
+        });
+        match read {
+            Ok(read) if read.lost > 0 => {
+                book.lost(read.lost);
+                report(Event::Lost(read.lost));
+            }
+            Ok(_) => {}
+            Err(error) => report(Event::Failed(error.to_string())),
+        }
+        *lock(&self.shared.totals) = self.book.totals();
+    }
+
+    fn check(&mut self, report: &impl Fn(Event)) {
+        let changes = match self.monitor.wait(Duration::ZERO) {
+            Ok(changes) => changes,
+            Err(error) => return report(Event::Failed(error.to_string())),
+        };
+        let Some(by) = changes.iter().find_map(stranger) else { return };
+        match lock(&self.shared.agent).check() {
+            Ok(Checked::Intact | Checked::NothingWanted) => {}
+            Ok(checked @ (Checked::WasRemoved | Checked::WasChanged)) => report(Event::Restored { checked, by }),
+            Err(error) => report(Event::Failed(error.to_string())),
+        }
+    }
+}
+
+/// Who made a change of our table, unless it was this process.
+fn stranger(changed: &Changed) -> Option<String> {
+    match changed {
+        Changed::Transaction { by, process, tables, .. } => {
+            // The kernel names the thread.
+            let ours = Path::new("/proc/self/task").join(by.to_string()).exists();
+            let touched = tables.iter().any(|it| it.name == TABLE);
+            (touched && !ours).then(|| format!("{process} (process {by})"))
+        }
+        Changed::Unknown => Some("an unknown process".to_owned()),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What it guards is whole at any time, also when its holder panicked.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,163 @@
+//! How the commands talk to a lab that is up: one line of JSON as the request, lines of JSON as the answer.
+//!
+//! The process of the lab renders; whoever asked prints. The socket is an abstract one of the host's network namespace: it has no file that could be
+//! left behind. Only root is answered.
+
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use palisade_agent::{Holder, LockError, bind, holder};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// Longer than any request.
+const LINE: u64 = 1 << 20;
+/// How long somebody may take to say what they want.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What can be asked of a lab that is up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    Status {
+        output: Output,
+    },
+    /// All pairs, or one.
+    Probe {
+        one: Option<ProbeRequest>,
+        output: Output,
+    },
+    Denied {
+        follow: bool,
+        output: Output,
+    },
+    /// The namespace of a pod, a node or the outside, as a path.
+    Where {
+        of: String,
+    },
+    Down,
+}
+
+/// One connection to try, as people write it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeRequest {
+    pub from: String,
+    pub to: String,
+    pub protocol: String,
+    pub port: Option<String>,
+}
+
+/// Text for people or JSON for programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Output {
+    Text,
+    Json,
+}
+
+/// A part of an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Frame {
+    Out(String),
+    Err(String),
+    Namespace(PathBuf),
+    /// The last one.
+    Exit(u8),
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    #[error("no lab `{0}` is up")]
+    NoLab(String),
+    #[error("the lab ended without an answer")]
+    Ended,
+    #[error("the lab cannot be talked to: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// The door of a lab: taken before anything is built, so that two never build at once.
+#[derive(Debug)]
+pub struct Door {
+    listener: UnixListener,
+}
+
+/// The name of a lab's socket.
+fn socket_name(lab: &str) -> String {
+    format!("palisade-lab-{lab}")
+}
+
+impl Door {
+    /// Takes the name of a lab, or says which process has it.
+    pub fn take(lab: &str) -> Result<Door, LockError> {
+        bind(&socket_name(lab)).map(|listener| Door { listener })
+    }
+
+    /// Answers whoever asks, each in a thread of its own, until the process ends.
+    pub fn serve(self, answer: impl Fn(Request, &mut dyn FnMut(Frame) -> io::Result<()>) -> io::Result<()> + Send + Sync + 'static) {
+        let answer = Arc::new(answer);
+        for stream in self.listener.incoming() {
+            let Ok(stream) = stream else { continue };
+            let answer = Arc::clone(&answer);
+            // Who asked and left, or could not be understood, has nobody to tell.
+            std::thread::spawn(move || drop(converse(&stream, &*answer)));
+        }
+    }
+}
+
+fn converse(
+    stream: &UnixStream,
+    answer: &(impl Fn(Request, &mut dyn FnMut(Frame) -> io::Result<()>) -> io::Result<()> + ?Sized),
+) -> io::Result<()> {
+    let mut say = |frame: Frame| write_line(stream, &frame);
+    if holder(stream)?.user != 0 {
+        say(Frame::Err("only root may ask a lab\n".to_owned()))?;
+        return say(Frame::Exit(2));
+    }
+    stream.set_read_timeout(Some(PATIENCE))?;
+    match read_line(&mut BufReader::new(stream), LINE)? {
+        Some(request) => answer(request, &mut say),
+        None => Ok(()),
+    }
+}
+
+/// Asks a lab that is up, and gives each part of the answer as it comes. Returns how to exit.
+pub fn ask(lab: &str, request: &Request, mut take: impl FnMut(Frame) -> io::Result<()>) -> Result<u8, AskError> {
+    let stream = connect(lab)?;
+    write_line(&stream, request)?;
+    let mut lines = BufReader::new(&stream);
+    while let Some(frame) = read_line(&mut lines, u64::MAX)? {
+        match frame {
+            Frame::Exit(code) => return Ok(code),
+            frame @ (Frame::Out(_) | Frame::Err(_) | Frame::Namespace(_)) => take(frame)?,
+        }
+    }
+    Err(AskError::Ended)
+}
+
+/// The process of a lab that is up.
+pub fn process(lab: &str) -> Result<Holder, AskError> {
+    Ok(holder(&connect(lab)?)?)
+}
+
+fn connect(lab: &str) -> Result<UnixStream, AskError> {
+    let address = SocketAddr::from_abstract_name(socket_name(lab))?;
+    UnixStream::connect_addr(&address).map_err(|error| match error.kind() {
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => AskError::NoLab(lab.to_owned()),
+        _ => AskError::Io(error),
+    })
+}
+
+fn write_line(mut stream: &UnixStream, value: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    stream.write_all(&line)
+}
+
+fn read_line<T: DeserializeOwned>(lines: &mut impl io::BufRead, limit: u64) -> io::Result<Option<T>> {
+    let mut line = String::new();
+    let length = io::Read::take(&mut *lines, limit).read_line(&mut line)?;
+    if length == 0 { Ok(None) } else { Ok(Some(serde_json::from_str(&line)?)) }
+}

@@ -1,0 +1,158 @@
+//! From a question that people ask to packets, and from what became of them to whether policy was kept.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use palisade_agent::DeniedBy;
+use palisade_analysis::{Asked, Case, Party, PortAsked, answer_by_family};
+use palisade_model::{Direction, End, Model, Path, Place, Protocol, Reached, Service, Verdict};
+
+use crate::plan::Plan;
+use crate::question::{Finding, Question, Speaker};
+
+/// A connection to try, with what was decided about it.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    pub question: Question,
+    /// The ways it can go: more than one only behind a Service.
+    pub cases: Vec<Case>,
+}
+
+/// Why no packet can show something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NotShown {
+    NoAddress,
+    TwoFamilies,
+    Itself,
+    NoHostsAddress,
+    AnothersAddress,
+    NoServiceAddress,
+    NoEndpoints,
+}
+
+impl fmt::Display for NotShown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NotShown::NoAddress => "an end has no address",
+            NotShown::TwoFamilies => "the ends have no family in common",
+            NotShown::Itself => "what one says to oneself stays in one's own network namespace",
+            NotShown::NoHostsAddress => "no host can have such an address",
+            NotShown::AnothersAddress => "the address belongs to another",
+            NotShown::NoServiceAddress => "the Service has no address of that family",
+            NotShown::NoEndpoints => "the Service has no endpoints",
+        })
+    }
+}
+
+/// The connections behind one question, and those that cannot be shown.
+pub fn trials(plan: &Plan, asked: &Asked) -> Result<(Vec<Trial>, Vec<NotShown>), String> {
+    let explanation = answer_by_family(&plan.model, asked)?;
+    if let Some(why) = explanation.impossible {
+        return Err(why);
+    }
+    let service = service(&plan.model, asked);
+    let mut trials: Vec<Trial> = Vec::new();
+    let mut not_shown: Vec<NotShown> = Vec::new();
+    if explanation.cases.is_empty() {
+        not_shown.push(NotShown::NoEndpoints);
+    }
+    for case in explanation.cases {
+        match question(plan, &case, service.as_ref()) {
+            Err(why) => not_shown.push(why),
+            Ok(question) => match trials.iter_mut().find(|it| it.question == question) {
+                Some(trial) => trial.cases.push(case),
+                None => trials.push(Trial { question, cases: vec![case] }),
+            },
+        }
+    }
+    Ok((trials, not_shown))
+}
+
+impl Trial {
+    /// Whether the packets did what was decided, by the rule that decided it.
+    pub fn agrees_with(&self, finding: &Finding) -> bool {
+        self.cases.iter().any(|case| agrees(case, finding))
+    }
+
+    /// What was decided; None where it depends on the endpoint that a Service picks.
+    pub fn decided(&self) -> Option<Verdict> {
+        let mut verdicts = self.cases.iter().map(|it| it.decision.verdict);
+        let first = verdicts.next()?;
+        verdicts.all(|it| it == first).then_some(first)
+    }
+}
+
+fn agrees(case: &Case, finding: &Finding) -> bool {
+    let denying = Direction::BOTH.into_iter().find(|it| case.decision.walks.of(*it).verdict != Verdict::Accept);
+    match (denying, finding) {
+        (None, Finding::Answered | Finding::Refused) => true,
+        (Some(direction), Finding::Denied(denial)) => match &denial.by {
+            DeniedBy::Origin(origin) | DeniedBy::UnresolvedName(origin) => {
+                origin.direction == direction && origin.reason == case.decision.walks.of(direction).reason
+            }
+            DeniedBy::Unknown(_) => false,
+        },
+        (None | Some(_), _) => false,
+    }
+}
+
+/// The address and port at which a Service is called.
+struct Called {
+    addresses: Vec<IpAddr>,
+    port: u16,
+}
+
+fn service(model: &Model, asked: &Asked) -> Option<Called> {
+    let found = model.services.iter().find(|service| match &asked.to {
+        Party::Service { namespace, name } => *service.namespace == **namespace && *service.name == **name,
+        Party::Address(address) => virtual_addresses(service).contains(address),
+        Party::Pod { .. } | Party::Workload { .. } | Party::Labels { .. } | Party::Node(_) => false,
+    })?;
+    let of_protocol = found.ports.iter().filter(|it| Protocol::Port(it.protocol) == asked.protocol);
+    let port = of_protocol.map(|it| (it.port, it.name.as_deref())).find(|(number, name)| match &asked.port {
+        PortAsked::Number(asked) => number == asked,
+        PortAsked::Name(asked) => *name == Some(asked),
+        PortAsked::None => false,
+    })?;
+    Some(Called { addresses: virtual_addresses(found).to_vec(), port: port.0 })
+}
+
+fn virtual_addresses(service: &Service) -> &[IpAddr] {
+    match &service.reached {
+        Reached::Virtual(addresses) => addresses,
+        Reached::Headless => &[],
+    }
+}
+
+fn question(plan: &Plan, case: &Case, service: Option<&Called>) -> Result<Question, NotShown> {
+    let flow = &case.flow;
+    let (Some(source), Some(address)) = (flow.from.address, flow.to.address) else { return Err(NotShown::NoAddress) };
+    if source.is_ipv4() != address.is_ipv4() {
+        return Err(NotShown::TwoFamilies);
+    }
+    if flow.path == Path::Direct && flow.from.place == flow.to.place {
+        return Err(NotShown::Itself);
+    }
+    if [source, address].into_iter().any(|it| it.is_loopback() || it.is_multicast() || it.is_unspecified()) {
+        return Err(NotShown::NoHostsAddress);
+    }
+    let owns = |end: &End| end.address.is_some_and(|it| plan.model.place_of(it) == end.place);
+    if !owns(&flow.from) || !owns(&flow.to) {
+        return Err(NotShown::AnothersAddress);
+    }
+    let named = match flow.from.place {
+        Place::Pod(id) => plan.model.endpoint(id).map(|it| Speaker::Pod(it.name.clone())),
+        Place::Node(id) => plan.model.node(id).map(|it| Speaker::Node(it.name.clone())),
+        Place::Outside => Some(Speaker::Outside),
+    };
+    let from = named.ok_or(NotShown::NoAddress)?;
+    let (to, port) = match (flow.path, service) {
+        (Path::Direct, _) => (address, flow.port),
+        (Path::Service, Some(called)) => {
+            let of_family = called.addresses.iter().copied().find(|it| it.is_ipv4() == address.is_ipv4());
+            (of_family.ok_or(NotShown::NoServiceAddress)?, Some(called.port))
+        }
+        (Path::Service, None) => return Err(NotShown::NoServiceAddress),
+    };
+    Ok(Question { from, source, to, protocol: flow.protocol, port })
+}

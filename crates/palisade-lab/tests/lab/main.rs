@@ -1,0 +1,6 @@
+//! Labs with real packets. Without root every test says so and passes.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "all of this is tests, and clippy knows them by their attribute only")]
+
+mod ground;
+mod scenarios;
