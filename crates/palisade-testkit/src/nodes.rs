@@ -2,8 +2,10 @@
 //!
 //! Pods that no node is known for are spread over two nodes of their own, so that each scenario crosses a fabric.
 
-use palisade_model::{Flow, Model, Node, NodeId, Path, Place, PortProtocol, Protocol};
-use palisade_nft::{CtState, Hook, Ids, NodeView, Packet, Ruleset, Traced, lower, trace};
+use std::collections::BTreeMap;
+
+use palisade_model::{EndpointId, Flow, Model, Node, NodeId, Path, Place, PortProtocol, Protocol};
+use palisade_nft::{At, CtState, Ids, NodeView, Packet, Ruleset, Traced, lower, trace};
 
 /// The nodes of a cluster with their rulesets.
 #[derive(Debug)]
@@ -34,7 +36,8 @@ impl Nodes {
         }
         // One `Ids` for all: a cluster would have one for each node, and numbers mean nothing across nodes.
         let mut ids = Ids::default();
-        let rulesets = (0..model.nodes.len()).map(|at| lower(&model, NodeView { node: NodeId(at) }, &mut ids)).collect();
+        let views = (0..model.nodes.len()).map(|at| NodeView { node: NodeId(at), links: links(&model, NodeId(at)) });
+        let rulesets = views.map(|view| lower(&model, &view, &mut ids)).collect();
         Nodes { model, rulesets }
     }
 
@@ -51,8 +54,8 @@ impl Nodes {
         if direct_self || source.is_ipv4() != destination.is_ipv4() {
             return Ok(None);
         }
-        let packet = |hook| Packet {
-            hook,
+        let packet = |at| Packet {
+            at,
             source,
             destination,
             protocol: number(flow.protocol, source.is_ipv4()),
@@ -63,11 +66,16 @@ impl Nodes {
             source_is_local: false,
         };
         let mut passed = Passed { accepted: true, comments: Vec::new() };
-        for (node, hook) in self.way(flow) {
+        for (node, at) in self.way(flow) {
             let ruleset = self.rulesets.get(node.0).ok_or("a node without a ruleset")?;
-            let Traced { accepted, comments, priority, .. } = trace(ruleset, &packet(hook))?;
+            let Traced { accepted, comments, priority, .. } = trace(ruleset, &packet(at.clone()))?;
             passed.comments.extend(comments);
-            if accepted && priority != 0 {
+            // Policy reads the number, so whatever it was before policy does not matter.
+            let after_policy = match at {
+                At::Ingress { .. } => false,
+                At::Forward | At::Input => true,
+            };
+            if accepted && after_policy && priority != 0 {
                 return Err(format!("the number {priority} is left in the packet"));
             }
             if !accepted {
@@ -79,7 +87,7 @@ impl Nodes {
     }
 
     /// The hooks a connection meets, in order.
-    fn way(&self, flow: &Flow) -> Vec<(NodeId, Hook)> {
+    fn way(&self, flow: &Flow) -> Vec<(NodeId, At)> {
         let at = |place| match place {
             Place::Pod(id) => self.model.endpoint(id).and_then(|it| it.node),
             Place::Node(id) => Some(id),
@@ -88,19 +96,35 @@ impl Nodes {
         let (from, to) = (at(flow.from.place), at(flow.to.place));
         let mut way = Vec::new();
         match (flow.from.place, from) {
-            (Place::Pod(_), Some(node)) if flow.to.place == Place::Node(node) => return vec![(node, Hook::Input)],
-            (Place::Pod(_), Some(node)) => way.push((node, Hook::Forward)),
+            (Place::Pod(pod), Some(node)) => {
+                way.push((node, At::Ingress { link: link(pod) }));
+                if flow.to.place == Place::Node(node) {
+                    way.push((node, At::Input));
+                    return way;
+                }
+                way.push((node, At::Forward));
+            }
             // A node that calls its own pod uses the output hook, where there is no policy.
             (Place::Node(node), _) if to == Some(node) => return way,
             (Place::Pod(_) | Place::Node(_) | Place::Outside, _) => {}
         }
         match (flow.to.place, to) {
-            (Place::Pod(_), Some(node)) if from != Some(node) => way.push((node, Hook::Forward)),
-            (Place::Node(_), Some(node)) if from != Some(node) => way.push((node, Hook::Input)),
+            (Place::Pod(_), Some(node)) if from != Some(node) => way.push((node, At::Forward)),
+            (Place::Node(_), Some(node)) if from != Some(node) => way.push((node, At::Input)),
             (Place::Pod(_) | Place::Node(_) | Place::Outside, _) => {}
         }
         way
     }
+}
+
+/// The node's end of the link to a pod.
+fn link(pod: EndpointId) -> String {
+    format!("pod{}", pod.0)
+}
+
+fn links(model: &Model, node: NodeId) -> BTreeMap<EndpointId, String> {
+    let here = model.endpoints.iter().enumerate().filter(|(_, it)| it.node == Some(node));
+    here.map(|(at, _)| (EndpointId(at), link(EndpointId(at)))).collect()
 }
 
 fn number(protocol: Protocol, ipv4: bool) -> u8 {

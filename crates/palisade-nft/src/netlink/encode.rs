@@ -1,6 +1,6 @@
 //! A ruleset as one transaction.
 
-use crate::ruleset::{Chain, Hook, Rule, Ruleset, VerdictMap};
+use crate::ruleset::{Chain, Hook, INGRESS_PRIORITY, Rule, Ruleset, VerdictMap};
 
 use crate::netlink::batch::{Batch, Encoded};
 use crate::netlink::expression;
@@ -50,7 +50,7 @@ fn replace(batch: &mut Batch, ruleset: &Ruleset) -> Result<(), Unwritable> {
     });
     // Elements and rules go to chains, so those come first.
     for (name, chain) in &ruleset.chains {
-        add_chain(batch, name, chain);
+        add_chain(batch, name, chain)?;
     }
     let mut sets = Sets(0);
     for (name, map) in &ruleset.data {
@@ -66,6 +66,9 @@ fn replace(batch: &mut Batch, ruleset: &Ruleset) -> Result<(), Unwritable> {
         };
         sets.add(batch, name, shape, map::of_verdicts(map))?;
     }
+    for (name, set) in &ruleset.sets {
+        sets.add(batch, name, Shape::Sources(set.family), map::of_sources(set))?;
+    }
     for (name, chain) in &ruleset.chains {
         for (index, rule) in chain.rules.iter().enumerate() {
             add_rule(batch, &mut sets, Object::Rule { chain: name.clone(), index }, name, rule)?;
@@ -74,22 +77,46 @@ fn replace(batch: &mut Batch, ruleset: &Ruleset) -> Result<(), Unwritable> {
     Ok(())
 }
 
-fn add_chain(batch: &mut Batch, name: &str, it: &Chain) {
-    batch.push(Object::Chain(name.to_owned()), message::NEW_CHAIN, flag::CREATE, |writer| {
+fn add_chain(batch: &mut Batch, name: &str, it: &Chain) -> Result<(), Unwritable> {
+    let object = Object::Chain(name.to_owned());
+    let devices = it.hook.iter().flat_map(devices).map(|device| map::link(device).map(|_| device)).collect::<Result<Vec<_>, Odd>>();
+    let devices = devices.map_err(|odd| Unwritable { object: object.clone(), what: odd.0 })?;
+    batch.push(object, message::NEW_CHAIN, flag::CREATE, |writer| {
         writer.text(chain::TABLE, TABLE);
         writer.text(chain::NAME, name);
-        let Some(hook) = it.hook else { return };
+        let Some(hook) = &it.hook else { return };
         writer.text(chain::TYPE, "filter");
         writer.u32(chain::POLICY, chain::ACCEPT);
         writer.nest(chain::HOOK, |writer| {
             writer.u32(chain::HOOK_NUMBER, hook_number(hook));
-            writer.u32(chain::HOOK_PRIORITY, 0);
+            writer.bytes(chain::HOOK_PRIORITY, &hook_priority(hook).to_be_bytes());
+            if !devices.is_empty() {
+                let each = |writer: &mut Writer| devices.iter().for_each(|it| writer.text(chain::DEVICE_NAME, it));
+                writer.nest(chain::HOOK_DEVICES, each);
+            }
         });
     });
+    Ok(())
 }
 
-pub(crate) fn hook_number(hook: Hook) -> u32 {
+fn devices(hook: &Hook) -> impl Iterator<Item = &str> {
+    let devices = match hook {
+        Hook::Ingress { devices } => Some(devices),
+        Hook::Forward | Hook::Input => None,
+    };
+    devices.into_iter().flatten().map(String::as_str)
+}
+
+pub(crate) fn hook_priority(hook: &Hook) -> i32 {
     match hook {
+        Hook::Ingress { .. } => INGRESS_PRIORITY,
+        Hook::Forward | Hook::Input => 0,
+    }
+}
+
+pub(crate) fn hook_number(hook: &Hook) -> u32 {
+    match hook {
+        Hook::Ingress { .. } => chain::INGRESS,
         Hook::Forward => chain::FORWARD,
         Hook::Input => chain::INPUT,
     }

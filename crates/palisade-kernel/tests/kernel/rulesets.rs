@@ -1,20 +1,19 @@
-//! Rulesets in a real kernel, each in a network namespace of its own. Without root every test says so and passes.
-#![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "all of this is tests, and clippy knows them by their attribute only")]
+//! Rulesets, loaded and read back.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use palisade_kernel::{KernelError, Nftables, Object, Refusal, in_fresh_netns};
+use palisade_kernel::{KernelError, Nftables, Object, Refusal};
 use palisade_nft::{Address, Chain, DataMap, Hook, IntervalMap, Rule, Ruleset, Statement, Verdict, VerdictMap, render};
 use palisade_testkit::check::snapshot;
 use palisade_testkit::nodes::Nodes;
 use palisade_testkit::scenario;
+
+use crate::ground::{in_netns, nft, say};
 
 #[test]
 fn every_scenario_reads_back_as_it_was_loaded() {
@@ -241,7 +240,7 @@ fn without_permission_the_error_says_what_is_missing() {
         return;
     }
     let mut test = Command::new(std::env::current_exe().unwrap());
-    test.args(["--exact", "without_permission_the_error_says_what_is_missing"]).env("PALISADE_KERNEL_UNPRIVILEGED", "1").current_dir("/");
+    test.args(["--exact", "rulesets::without_permission_the_error_says_what_is_missing"]).env("PALISADE_KERNEL_UNPRIVILEGED", "1").current_dir("/");
     match test.uid(65534).gid(65534).output() {
         Ok(output) => {
             let text = String::from_utf8_lossy(&output.stdout);
@@ -315,34 +314,4 @@ fn compare_with_nft(name: &str, ruleset: &Ruleset) {
     let code = |text: &str| text.lines().filter(|it| it.starts_with("  ")).map(str::to_owned).collect::<Vec<String>>();
     assert!(!code(&our_code).is_empty());
     assert_eq!(code(&our_code), code(&their_code), "{name}");
-}
-
-/// What nft prints. None, and a word about it, if there is no nft.
-fn nft(arguments: &[&str], input: &str) -> Option<String> {
-    let child = Command::new("nft").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let Ok(mut child) = child else {
-        say("skipped: nft is not installed");
-        return None;
-    };
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "nft {arguments:?}: {}\n{input}", String::from_utf8_lossy(&output.stderr));
-    Some(String::from_utf8(output.stdout).unwrap())
-}
-
-/// Runs something in a fresh network namespace. None, and a word about it, without permission.
-fn in_netns<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
-    match in_fresh_netns(work) {
-        Ok(it) => Some(it),
-        Err(KernelError::NoPermission) => {
-            say("skipped: needs root");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
-
-#[expect(clippy::print_stderr, reason = "a test that did nothing says so")]
-fn say(what: &str) {
-    eprintln!("{what}");
 }
