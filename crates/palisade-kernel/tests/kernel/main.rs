@@ -2,5 +2,8 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "all of this is tests, and clippy knows them by their attribute only")]
 
+mod classes;
 mod ground;
+mod packets;
 mod rulesets;
+mod sources;

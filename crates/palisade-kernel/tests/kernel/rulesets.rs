@@ -240,7 +240,9 @@ fn without_permission_the_error_says_what_is_missing() {
         return;
     }
     let mut test = Command::new(std::env::current_exe().unwrap());
-    test.args(["--exact", "rulesets::without_permission_the_error_says_what_is_missing"]).env("PALISADE_KERNEL_UNPRIVILEGED", "1").current_dir("/");
+    test.args(["--exact", "rulesets::without_permission_the_error_says_what_is_missing"])
+        .env("PALISADE_KERNEL_UNPRIVILEGED", "1")
+        .current_dir("/");
     match test.uid(65534).gid(65534).output() {
         Ok(output) => {
             let text = String::from_utf8_lossy(&output.stdout);
