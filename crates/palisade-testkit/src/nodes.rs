@@ -137,3 +137,70 @@ fn number(protocol: Protocol, ipv4: bool) -> u8 {
         (Protocol::Other(number), _) => number,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use palisade_nft::{Guard, Origin};
+
+    use super::*;
+    use crate::check::snapshot;
+
+    /// Two pods that claim one address, and one that has none yet.
+    const PODS: &str = r#"
+{apiVersion: v1, kind: Pod, metadata: {namespace: x, name: a}, spec: {nodeName: node-1}, status: {podIPs: [{ip: 10.0.0.1}, {ip: "fd00::1"}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {namespace: x, name: b}, spec: {nodeName: node-1}, status: {podIPs: [{ip: 10.0.0.1}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {namespace: x, name: c}, spec: {nodeName: node-1}}
+"#;
+
+    fn check(ruleset: &Ruleset, link: &str, source: &str) -> (bool, Vec<Origin>) {
+        let source: IpAddr = source.parse().unwrap();
+        let destination = if source.is_ipv4() { "192.0.2.1" } else { "2001:db8::1" };
+        let packet = Packet {
+            at: At::Ingress { link: link.to_owned() },
+            source,
+            destination: destination.parse().unwrap(),
+            protocol: 17,
+            port: Some(53),
+            state: CtState::New,
+            priority: 0,
+            source_is_local: false,
+        };
+        let traced = trace(ruleset, &packet).unwrap();
+        (traced.accepted, traced.origins.iter().map(|it| ruleset.origins[it].clone()).collect())
+    }
+
+    #[test]
+    fn only_a_pods_own_addresses_come_in_by_its_link() {
+        let model = snapshot("cluster.yaml", PODS).model;
+        assert_eq!(model.endpoints.len(), 3, "{model:?}");
+        let owner = match model.place_of("10.0.0.1".parse().unwrap()) {
+            Place::Pod(id) => id,
+            place @ (Place::Node(_) | Place::Outside) => panic!("{place:?}"),
+        };
+        let view = NodeView { node: NodeId(0), links: links(&model, NodeId(0)) };
+        let ruleset = lower(&model, &view, &mut Ids::default());
+        let (accepted, forged) = ((true, vec![]), (false, vec![Origin::Guard(Guard::ForgedSource)]));
+        for id in (0..3).map(EndpointId) {
+            let expected = if id == owner { &accepted } else { &forged };
+            assert_eq!(&check(&ruleset, &link(id), "10.0.0.1"), expected, "{id:?}");
+            let expected = if id == EndpointId(0) { &accepted } else { &forged };
+            assert_eq!(&check(&ruleset, &link(id), "fd00::1"), expected, "{id:?}");
+            for stranger in ["10.0.0.2", "0.0.0.0", "192.0.2.7", "fd00::2", "fe80::1", "::", "::ffff:10.0.0.1"] {
+                assert_eq!(check(&ruleset, &link(id), stranger), forged, "{id:?} {stranger}");
+            }
+        }
+        assert_eq!(check(&ruleset, "eth0", "192.0.2.7"), accepted);
+    }
+
+    #[test]
+    fn no_source_is_bound_where_no_link_is_known() {
+        let model = snapshot("cluster.yaml", PODS).model;
+        let ruleset = lower(&model, &NodeView { node: NodeId(0), links: BTreeMap::new() }, &mut Ids::default());
+        assert!(ruleset.sets.is_empty() && !ruleset.chains.contains_key("sources"));
+        assert_eq!(check(&ruleset, "pod0", "192.0.2.7"), (true, vec![]));
+    }
+}

@@ -1,5 +1,6 @@
 //! What the tests stand on: namespaces, nft, and a word about what was not done.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write as _;
 use std::net::IpAddr;
@@ -9,6 +10,7 @@ use std::process::{Command, Stdio};
 use nix::sched::{CloneFlags, setns};
 use palisade_kernel::{KernelError, in_fresh_netns};
 use palisade_model::{Model, Severity};
+use palisade_nft::{Hook, Ruleset};
 
 /// A network namespace, alive as long as this is.
 pub(crate) struct Namespace(File);
@@ -129,6 +131,21 @@ pub(crate) fn model(manifests: &str) -> Model {
     let snapshot = palisade_testkit::check::snapshot("cluster.yaml", manifests);
     assert!(snapshot.diagnostics.iter().all(|it| it.severity == Severity::Note), "{:?}", snapshot.diagnostics);
     snapshot.model
+}
+
+/// Makes the links that rulesets bind sources to, in the namespace of the caller: not every kernel takes names that are of no link.
+pub(crate) fn add_links<'a>(rulesets: impl IntoIterator<Item = &'a Ruleset>) {
+    let hooks = rulesets.into_iter().flat_map(|it| it.chains.values()).filter_map(|it| it.hook.as_ref());
+    let devices: BTreeSet<&String> = hooks
+        .flat_map(|it| match it {
+            Hook::Ingress { devices } => devices.iter().collect(),
+            Hook::Forward | Hook::Input => Vec::new(),
+        })
+        .collect();
+    let lines: String = devices.into_iter().map(|it| format!("link add {it} type bridge\n")).collect();
+    if !lines.is_empty() {
+        command("ip", &["-batch", "-"], &lines);
+    }
 }
 
 /// What nft prints. None, and a word about it, if there is no nft.

@@ -66,7 +66,7 @@ impl Forged {
         let covered = [ends, [u16::from(self.protocol), length].map(u16::to_be_bytes).concat(), self.payload.clone()].concat();
         let mut payload = self.payload.clone();
         let at = if self.protocol == UDP { 6 } else { 2 };
-        payload[at..at + 2].copy_from_slice(&checksum(&covered).to_be_bytes());
+        payload.get_mut(at..at + 2).unwrap().copy_from_slice(&checksum(&covered).to_be_bytes());
         bytes.extend(payload);
         bytes
     }
@@ -74,7 +74,10 @@ impl Forged {
 
 /// The checksum of the Internet.
 fn checksum(bytes: &[u8]) -> u16 {
-    let word = |pair: &[u8]| u64::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]));
+    let word = |pair: &[u8]| match pair {
+        [first, second] => u64::from(u16::from_be_bytes([*first, *second])),
+        rest => rest.iter().map(|it| u64::from(*it) << 8).sum(),
+    };
     let sum: u64 = bytes.chunks(2).map(word).sum();
     // A sum that is a multiple of it but not zero stays it, and the complement is zero as it should be.
     let folded = if sum == 0 { 0 } else { (sum - 1) % 0xffff + 1 };
@@ -92,7 +95,7 @@ pub(crate) fn server(namespace: &Namespace, address: SocketAddr) -> UdpSocket {
 pub(crate) fn received(server: &UdpSocket) -> String {
     let mut buffer = [0; 64];
     let length = server.recv(&mut buffer).unwrap_or_else(|error| panic!("nothing came: {error}"));
-    String::from_utf8_lossy(&buffer[..length]).into_owned()
+    String::from_utf8_lossy(buffer.get(..length).unwrap()).into_owned()
 }
 
 /// Whether nothing has come.
@@ -156,7 +159,7 @@ impl Logged {
     pub(crate) fn next(&self) -> String {
         let mut buffer = vec![0; 65_536];
         let length = recv(self.0.as_raw_fd(), &mut buffer, MsgFlags::empty()).unwrap_or_else(|errno| panic!("nothing is logged: {errno}"));
-        let messages = messages(&buffer[..length]).unwrap();
+        let messages = messages(buffer.get(..length).unwrap()).unwrap();
         let packet = messages.iter().find(|it| it.kind == 0x400).unwrap_or_else(|| panic!("{messages:?}"));
         Attributes::of_payload(packet.payload).unwrap().text(10).unwrap().to_owned()
     }

@@ -399,3 +399,28 @@ fn previous(address: IpAddr) -> Option<IpAddr> {
         IpAddr::V6(it) => it.to_bits().checked_sub(1).map(|it| Ipv6Addr::from_bits(it).into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_and_sources_read_back() {
+        for (family, address) in [(Address::V4, "10.0.0.1"), (Address::V6, "fd00::1")] {
+            let links = ["a", "fifteen-letters", "eth0.100", "a*b"];
+            let elements = links.map(|it| (it.to_owned(), address.parse().unwrap())).into();
+            let set = SourceSet { family, elements };
+            assert_eq!(to_sources(family, &of_sources(&set).unwrap()), Ok(set));
+        }
+    }
+
+    #[test]
+    fn what_is_no_link_with_an_address_is_refused() {
+        for length in [0, 16, 19, 32] {
+            let element = Element { key: vec![b'a'; length], role: Role::Member };
+            assert!(to_sources(Address::V4, &[element]).is_err(), "{length}");
+        }
+        let nameless = Element { key: vec![0; 20], role: Role::Member };
+        assert_eq!(to_sources(Address::V4, &[nameless]), Err(Odd::new("a link whose name is no text")));
+    }
+}
