@@ -14,7 +14,10 @@ use crate::ids::Ids;
 use crate::lower::guard_rule;
 use crate::ruleset::{Address, Chain, Guard, Hook, Match, Neighbour, Rule, Ruleset, SourceSet, Verdict};
 
-/// Adds the chain and the sets that it asks, if any link is known.
+/// The kernel takes no more for one chain.
+const DEVICES: usize = 255;
+
+/// Adds the chain and the sets that it asks, if any link is known. Where there are too many links for one chain, others like it follow.
 pub(crate) fn bind_sources(model: &Model, links: &BTreeMap<EndpointId, String>, ids: &mut Ids, ruleset: &mut Ruleset) {
     if links.is_empty() {
         return;
@@ -31,8 +34,13 @@ pub(crate) fn bind_sources(model: &Model, links: &BTreeMap<EndpointId, String>, 
     let listeners = [Match::ListenerDiscovery, Match::ListenerReport];
     rules.extend(discovery.into_iter().chain(listeners).map(|it| Rule::to(Verdict::Accept).when(it)));
     rules.push(guard_rule(Guard::ForgedSource, ids, ruleset));
-    let devices = links.values().cloned().collect();
-    ruleset.chains.insert("sources".to_owned(), Chain { hook: Some(Hook::Ingress { devices }), rules });
+    let devices: BTreeSet<&String> = links.values().collect();
+    let devices: Vec<&String> = devices.into_iter().collect();
+    for (number, devices) in (1..).zip(devices.chunks(DEVICES)) {
+        let name = if number == 1 { "sources".to_owned() } else { format!("sources-{number}") };
+        let hook = Hook::Ingress { devices: devices.iter().copied().cloned().collect() };
+        ruleset.chains.insert(name, Chain { hook: Some(hook), rules: rules.clone() });
+    }
 }
 
 /// Each link with the addresses of its pod. One that two pods claim belongs to one of them.

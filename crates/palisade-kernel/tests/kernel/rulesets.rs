@@ -210,6 +210,7 @@ fn what_somebody_else_did_to_the_table_is_named() {
     let cases = [
         ("add rule inet palisade leaf-1 meta mark 7 accept", "rule 0 of chain `leaf-1`"),
         ("add chain inet palisade own { type filter hook output priority 0; }", "chain `own`"),
+        ("add chain inet palisade own { type filter hook ingress device lo priority 0; }", "chain `own`"),
         ("add set inet palisade marks { type mark; }", "map `marks`"),
         ("add table inet palisade { flags dormant; }", "table `inet palisade`"),
     ];

@@ -7,10 +7,10 @@ use std::os::fd::AsFd as _;
 use nix::errno::Errno;
 use palisade_kernel::{KernelError, Nftables, Object};
 use palisade_model::{EndpointId, NodeId};
-use palisade_nft::{Guard, Ids, LOG_PREFIX, NodeView, Origin, Ruleset, lower};
+use palisade_nft::{Guard, Hook, Ids, LOG_PREFIX, NodeView, Origin, Ruleset, lower};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::ground::{Cluster, Detection, Namespace, Pod, in_netns, model, pod, say};
+use crate::ground::{Cluster, Detection, Namespace, Pod, add_links, in_netns, model, pod, say};
 use crate::packets::{Forged, ICMPV6, LIMIT, Logged, counted, exchange, is_silent, received, server};
 
 #[test]
@@ -163,6 +163,25 @@ fn a_link_that_is_not_there_is_refused_or_bound_when_it_comes() {
     cluster.node.ip("link set pod1 name other\n");
     Forged::datagram("192.0.2.7".parse().unwrap(), second.addresses[0], 5000, "renamed").send_from(&first.namespace);
     assert_eq!(received(&server), "renamed");
+}
+
+#[test]
+fn a_node_with_more_links_than_a_chain_can_have_binds_all() {
+    in_netns(|| {
+        let manifests: String = (0..300).map(|it| pod(&format!("p{it}"), &[&format!("10.1.{}.{}", it / 250, it % 250 + 1)])).collect();
+        let links = (0..300).map(|it| (EndpointId(it), format!("pod{it}"))).collect();
+        let ruleset = lower(&model(&manifests), &NodeView { node: NodeId(0), links }, &mut Ids::default());
+        add_links([&ruleset]);
+        let mut nftables = Nftables::open().unwrap();
+        nftables.load(&ruleset).unwrap();
+        let devices = |name: &str| match &ruleset.chains[name].hook {
+            Some(Hook::Ingress { devices }) => devices.len(),
+            hook @ (Some(Hook::Forward | Hook::Input) | None) => panic!("{hook:?}"),
+        };
+        assert_eq!((devices("sources"), devices("sources-2")), (255, 45));
+        let expected = Ruleset { origins: BTreeMap::new(), ..ruleset.clone() };
+        assert_eq!(nftables.dump().unwrap(), Some(expected));
+    });
 }
 
 #[test]
