@@ -3,7 +3,7 @@
 //! A message that is refused does not stop the others: the kernel goes on, names each that it refuses, and then undoes all. Of a message with
 //! several elements those before the refused one count until then.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::netlink::accept::accepts;
 use crate::netlink::map::Shape;
@@ -37,6 +37,8 @@ pub enum Cause {
     Unread,
     /// It goes to a base chain, or would make one of another chain.
     BaseChain,
+    /// It cannot be where it, or what goes there, stands.
+    WrongHook,
     /// Chains call each other in a circle, or nest too deep.
     TooDeep,
 }
@@ -77,6 +79,8 @@ struct State {
     chain_uses: BTreeMap<String, usize>,
     /// How many rules ask a map.
     map_uses: BTreeMap<String, usize>,
+    /// Devices that chains get, each with its chain if that is still there: until the transaction is over they cannot be deleted.
+    coming: BTreeMap<String, Option<String>>,
     places: Places,
     validate: Validate,
     refused: Vec<Refused>,
@@ -85,7 +89,8 @@ struct State {
 impl State {
     fn of(table: Option<Ruleset>, validate: Validate) -> State {
         let (chain_uses, map_uses) = (BTreeMap::new(), BTreeMap::new());
-        let mut state = State { table, chain_uses, map_uses, places: Places::default(), validate, refused: Vec::new() };
+        let (coming, places) = (BTreeMap::new(), Places::default());
+        let mut state = State { table, chain_uses, map_uses, coming, places, validate, refused: Vec::new() };
         let Some(table) = &state.table else { return state };
         for rule in table.chains.values().flat_map(|it| &it.rules) {
             count_rule(&mut state.chain_uses, &mut state.map_uses, rule, up);
@@ -109,6 +114,9 @@ impl State {
     }
 
     fn change(&mut self, change: &Change) -> Result<(), Cause> {
+        if change.is_empty() {
+            return Ok(());
+        }
         match change {
             Change::AddTable if self.table.is_some() => Err(Cause::Exists),
             Change::AddTable => {
@@ -119,15 +127,17 @@ impl State {
                 self.table = None;
                 self.chain_uses.clear();
                 self.map_uses.clear();
+                self.coming.clear();
                 Ok(())
             }
-            Change::AddChain { name, hook } => self.add_chain(name, *hook),
+            Change::AddChain { name, hook } => self.add_chain(name, hook.clone()),
             Change::DeleteChain(name) => self.delete_chain(name),
+            Change::AddDevices { chain, devices } => self.add_devices(chain, devices),
+            Change::DeleteDevices { chain, devices } => self.delete_devices(chain, devices),
             Change::FlushChain(name) => self.flush(name),
             Change::AppendRule { chain, rule } => self.append(chain, rule),
             Change::AddMap { name, kind } => self.add_map(name, *kind),
             Change::DeleteMap(name) => self.delete_map(name),
-            Change::AddElements { elements, .. } | Change::DeleteElements { elements, .. } if elements.is_empty() => Ok(()),
             Change::AddElements { map, elements } => self.add_elements(map, elements),
             Change::DeleteElements { map, elements } => self.delete_elements(map, elements),
         }
@@ -139,7 +149,7 @@ impl State {
 
     fn add_chain(&mut self, name: &str, hook: Option<Hook>) -> Result<(), Cause> {
         let ruleset = self.ruleset()?;
-        match (ruleset.chains.get(name).map(|it| it.hook), hook) {
+        match (ruleset.chains.get(name).map(|it| &it.hook), &hook) {
             (None, _) => {}
             (Some(None), Some(_)) => return Err(Cause::BaseChain),
             (Some(Some(_) | None), _) => return Err(Cause::Exists),
@@ -164,6 +174,42 @@ impl State {
             return Err(Cause::InUse);
         }
         self.ruleset()?.chains.remove(name);
+        self.coming.values_mut().filter(|it| it.as_deref() == Some(name)).for_each(|it| *it = None);
+        Ok(())
+    }
+
+    fn add_devices(&mut self, name: &str, devices: &BTreeSet<String>) -> Result<(), Cause> {
+        let chain = self.table.as_mut().and_then(|it| it.chains.get_mut(name)).ok_or(Cause::Missing)?;
+        let known = match &mut chain.hook {
+            Some(Hook::Ingress { devices }) => devices,
+            Some(Hook::Forward | Hook::Input) => return Err(Cause::WrongHook),
+            None => return Err(Cause::Exists),
+        };
+        let of_chain =
+            |device: &String, coming: &BTreeMap<String, Option<String>>| coming.get(device).is_some_and(|it| it.as_deref() == Some(name));
+        let new: Vec<&String> = devices.iter().filter(|it| !known.contains(*it) || of_chain(it, &self.coming)).collect();
+        if new.iter().any(|it| self.coming.contains_key(*it)) {
+            return Err(Cause::Exists);
+        }
+        for device in new {
+            known.insert(device.clone());
+            self.coming.insert(device.clone(), Some(name.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn delete_devices(&mut self, name: &str, devices: &BTreeSet<String>) -> Result<(), Cause> {
+        let chain = self.table.as_mut().and_then(|it| it.chains.get_mut(name)).ok_or(Cause::Missing)?;
+        let known = match &mut chain.hook {
+            Some(Hook::Ingress { devices }) => devices,
+            // The kernel does not look at the devices then, and deletes the chain.
+            Some(Hook::Forward | Hook::Input) | None => return self.delete_chain(name),
+        };
+        let is_coming = |it: &String| self.coming.get(it).is_some_and(|it| it.as_deref() == Some(name));
+        if devices.iter().any(|it| !known.contains(it) || is_coming(it)) {
+            return Err(Cause::Missing);
+        }
+        known.retain(|it| !devices.contains(it));
         Ok(())
     }
 
@@ -198,7 +244,7 @@ impl State {
         }
         match ruleset.remove_map(name).ok_or(Cause::Missing)? {
             Map::Verdict(map) => elements::chains(&map).for_each(|chain| count(&mut self.chain_uses, chain, down)),
-            Map::Data(_) | Map::Interval(_) => {}
+            Map::Data(_) | Map::Interval(_) | Map::Sources(_) => {}
         }
         Ok(())
     }

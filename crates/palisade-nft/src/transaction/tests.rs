@@ -24,7 +24,8 @@ fn look(map: &str) -> Rule {
 }
 
 fn ruleset(chains: &[(&str, Option<Hook>, &[Rule])]) -> Ruleset {
-    let chain = |(name, hook, rules): &(&str, Option<Hook>, &[Rule])| ((*name).to_owned(), Chain { hook: *hook, rules: rules.to_vec() });
+    let chain =
+        |(name, hook, rules): &(&str, Option<Hook>, &[Rule])| ((*name).to_owned(), Chain { hook: hook.clone(), rules: rules.to_vec() });
     Ruleset { chains: chains.iter().map(chain).collect(), ..Ruleset::default() }
 }
 

@@ -5,12 +5,12 @@ mod universe;
 use std::collections::{BTreeMap, BTreeSet};
 
 use nix::errno::Errno;
-use palisade_kernel::{Fake, Kernel, KernelError, Nftables, Object, Refusal};
+use palisade_kernel::{Fake, Kernel, KernelError, Links, Nftables, Object, Refusal};
 use palisade_nft::{Address, Change, Hook, IntervalMap, Map, Rule, Ruleset, Transaction, Verdict};
 use palisade_testkit::random::Random;
 
 use crate::ground::{in_netns, say};
-use universe::{changes, full};
+use universe::{LINKS, changes, full};
 
 /// Sequences of random transactions, and transactions in each.
 const SEQUENCES: u64 = 60;
@@ -24,6 +24,8 @@ struct Both {
 
 impl Both {
     fn new() -> Both {
+        let mut links = Links::open().unwrap();
+        LINKS.iter().for_each(|it| links.add_bridge(it).unwrap());
         Both { real: Nftables::open().unwrap(), fake: Fake::new() }
     }
 
@@ -101,11 +103,13 @@ fn every_change_of_every_object_in_every_state_is_answered_alike() {
     });
 }
 
-const VERBS: [&str; 10] = [
+const VERBS: [&str; 12] = [
     "add table",
     "delete table",
     "add chain",
     "delete chain",
+    "add devices",
+    "delete devices",
     "flush chain",
     "append rule",
     "add map",
@@ -120,6 +124,8 @@ fn verb(change: &Change) -> &'static str {
         Change::DeleteTable => "delete table",
         Change::AddChain { .. } => "add chain",
         Change::DeleteChain(_) => "delete chain",
+        Change::AddDevices { .. } => "add devices",
+        Change::DeleteDevices { .. } => "delete devices",
         Change::FlushChain(_) => "flush chain",
         Change::AppendRule { .. } => "append rule",
         Change::AddMap { .. } => "add map",
@@ -133,7 +139,7 @@ fn object(change: &Change) -> &str {
     match change {
         Change::AddTable | Change::DeleteTable => "",
         Change::AddChain { name, .. } | Change::DeleteChain(name) | Change::FlushChain(name) => name,
-        Change::AppendRule { chain, .. } => chain,
+        Change::AppendRule { chain, .. } | Change::AddDevices { chain, .. } | Change::DeleteDevices { chain, .. } => chain,
         Change::AddMap { name, .. } | Change::DeleteMap(name) => name,
         Change::AddElements { map, .. } | Change::DeleteElements { map, .. } => map,
     }
@@ -150,6 +156,13 @@ fn random_ranges_are_answered_alike() {
     changes.retain(|it| matches!(it, Change::AddElements { .. } | Change::DeleteElements { .. }) && object(it) == "net4");
     // Of a range that is refused one half may be done, and what comes after it meets that.
     check_random(&changes, 1);
+}
+
+#[test]
+fn random_devices_are_answered_alike() {
+    let mut changes = changes();
+    changes.retain(|it| ["at-links", "at-another"].contains(&object(it)) && !matches!(it, Change::AppendRule { .. }));
+    check_random(&changes, usize::MAX);
 }
 
 /// Compares so many refusals of each transaction.

@@ -1,13 +1,14 @@
 //! A few objects of every kind, and every change of them.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use palisade_nft::{
-    Address, Chain, Change, CtState, DataMap, End, Hook, IntervalMap, Key, Map, MapKind, Match, Rule, Ruleset, Statement, Value, Verdict,
-    VerdictMap,
+    Address, Chain, Change, CtState, DataMap, End, Hook, IntervalMap, Key, Map, MapKind, Match, Rule, Ruleset, SourceSet, Statement, Value,
+    Verdict, VerdictMap,
 };
 
-const KINDS: [MapKind; 7] = [
+const KINDS: [MapKind; 9] = [
     MapKind::Data(Address::V4),
     MapKind::Data(Address::V6),
     MapKind::Interval(Address::V4),
@@ -15,10 +16,15 @@ const KINDS: [MapKind; 7] = [
     MapKind::Numbers,
     MapKind::Pairs(Address::V4),
     MapKind::Pairs(Address::V6),
+    MapKind::Sources(Address::V4),
+    MapKind::Sources(Address::V6),
 ];
 
 /// Of the chains of `full`, and one that is not there.
-const CHAINS: [&str; 6] = ["base", "used", "target", "free", "filled", "absent"];
+const CHAINS: [&str; 8] = ["base", "at-links", "at-another", "used", "target", "free", "filled", "absent"];
+
+/// Links that are there, so many that chains have some, share one and lack one.
+pub(super) const LINKS: [&str; 4] = ["one", "two", "three", "four"];
 
 /// Addresses and ranges of one family. Some ranges touch, and others overlap in every way, but not with the one that goes to the last
 /// address.
@@ -91,6 +97,11 @@ fn elements(kind: MapKind, number: u32, chain: &str) -> Vec<Map> {
             };
             of(family).some.iter().map(pair).collect()
         }
+        MapKind::Sources(family) => {
+            let source = |link: &str, it: &str| Map::Sources(SourceSet { family, elements: [(link.to_owned(), address(it))].into() });
+            let [first, second, _] = of(family).some;
+            vec![source("one", first), source("one", second), source("absent", first)]
+        }
     }
 }
 
@@ -104,6 +115,8 @@ fn name(kind: MapKind) -> &'static str {
         MapKind::Numbers => "numbers",
         MapKind::Pairs(Address::V4) => "pairs4",
         MapKind::Pairs(Address::V6) => "pairs6",
+        MapKind::Sources(Address::V4) => "sources4",
+        MapKind::Sources(Address::V6) => "sources6",
     }
 }
 
@@ -129,6 +142,7 @@ fn asking() -> Vec<Rule> {
         for family in Address::BOTH {
             rules.push(Rule::set(Value::From { end: End::Source, family, map: map.clone() }));
             rules.push(look(Key::Pair(family), &map));
+            rules.push(Rule::to(Verdict::Accept).when(Match::LinkAndSource { family, set: map.clone() }));
         }
         rules.push(look(Key::Number, &map));
     }
@@ -148,8 +162,14 @@ fn maps() -> Vec<String> {
 pub(super) fn changes() -> Vec<Change> {
     let mut changes = vec![Change::AddTable, Change::DeleteTable];
     for chain in CHAINS.map(str::to_owned) {
-        for hook in [None, Some(Hook::Forward), Some(Hook::Input)] {
+        let at = |count| Some(Hook::Ingress { devices: some_links(count, 0) });
+        for hook in [None, Some(Hook::Forward), Some(Hook::Input), at(0), at(1), at(3)] {
             changes.push(Change::AddChain { name: chain.clone(), hook });
+        }
+        for (count, skipped) in [(0, 0), (1, 0), (1, 2), (1, 3), (2, 1), (2, 2)] {
+            let devices = || some_links(count, skipped);
+            changes.push(Change::AddDevices { chain: chain.clone(), devices: devices() });
+            changes.push(Change::DeleteDevices { chain: chain.clone(), devices: devices() });
         }
         changes.extend([Change::DeleteChain(chain.clone()), Change::FlushChain(chain.clone())]);
         let rules = if chain == "base" { [rules(), asking()].concat() } else { rules() };
@@ -173,10 +193,15 @@ pub(super) fn changes() -> Vec<Change> {
     changes
 }
 
+fn some_links(count: usize, skipped: usize) -> BTreeSet<String> {
+    LINKS.into_iter().skip(skipped).take(count).map(str::to_owned).collect()
+}
+
 /// Each key of a kind with what it may be mapped to.
 fn values(kind: MapKind) -> Vec<Map> {
     match kind {
         MapKind::Data(_) | MapKind::Interval(_) => (1..=2).flat_map(|it| elements(kind, it, "")).collect(),
+        MapKind::Sources(_) => elements(kind, 0, ""),
         MapKind::Numbers | MapKind::Pairs(_) => CHAINS.iter().flat_map(|it| elements(kind, 0, it)).collect(),
     }
 }
@@ -187,7 +212,8 @@ fn together(kind: MapKind, count: usize) -> Map {
     elements(kind, 3, "free").into_iter().take(count).for_each(|it| fill(&mut ruleset, "all", it));
     let data = ruleset.data.remove("all").map(Map::Data);
     let interval = ruleset.intervals.remove("all").map(Map::Interval);
-    data.or(interval).or(ruleset.verdicts.remove("all").map(Map::Verdict)).unwrap()
+    let verdicts = ruleset.verdicts.remove("all").map(Map::Verdict);
+    data.or(interval).or(verdicts).or(ruleset.sets.remove("all").map(Map::Sources)).unwrap()
 }
 
 /// An address and the start of a range look alike, so the kernel takes one for the other without a word.
@@ -195,7 +221,7 @@ fn confused(map: &str, kind: MapKind) -> bool {
     let alike = |it: MapKind| match it {
         MapKind::Data(family) => Some(family),
         MapKind::Interval(family) => Some(family),
-        MapKind::Numbers | MapKind::Pairs(_) => None,
+        MapKind::Numbers | MapKind::Pairs(_) | MapKind::Sources(_) => None,
     };
     let other = KINDS.into_iter().find(|it| map.ends_with(name(*it)));
     other.is_some_and(|it| it != kind && alike(it).is_some() && alike(it) == alike(kind))
@@ -212,19 +238,25 @@ pub(super) fn full() -> Ruleset {
             }
             MapKind::Numbers => look(Key::Number, name(kind)),
             MapKind::Pairs(family) => look(Key::Pair(family), name(kind)),
+            MapKind::Sources(family) => {
+                let condition = Match::LinkAndSource { family, set: name(kind).to_owned() };
+                Rule::to(Verdict::Accept).when(condition)
+            }
         });
         for name in [name(kind).to_owned(), format!("idle-{}", name(kind))] {
             let elements = elements(kind, 1, "target").into_iter();
             match kind {
                 MapKind::Data(_) => elements.take(2).for_each(|it| fill(&mut ruleset, &name, it)),
                 MapKind::Interval(_) => elements.skip(1).take(1).for_each(|it| fill(&mut ruleset, &name, it)),
-                MapKind::Numbers | MapKind::Pairs(_) => elements.take(2).for_each(|it| fill(&mut ruleset, &name, it)),
+                MapKind::Numbers | MapKind::Pairs(_) | MapKind::Sources(_) => elements.take(2).for_each(|it| fill(&mut ruleset, &name, it)),
             }
         }
     }
     let drop = Rule::to(Verdict::Drop);
     let chains = [
         ("base", Some(Hook::Forward), base),
+        ("at-links", Some(Hook::Ingress { devices: some_links(2, 0) }), vec![drop.clone()]),
+        ("at-another", Some(Hook::Ingress { devices: some_links(1, 1) }), vec![]),
         ("used", None, vec![]),
         ("target", None, vec![drop.clone()]),
         ("free", None, vec![]),
@@ -245,6 +277,10 @@ fn fill(ruleset: &mut Ruleset, name: &str, elements: Map) {
         Map::Interval(map) => {
             let to = ruleset.intervals.entry(name).or_insert_with(|| IntervalMap { family: map.family, elements: [].into() });
             to.elements.extend(map.elements);
+        }
+        Map::Sources(set) => {
+            let to = ruleset.sets.entry(name).or_insert_with(|| SourceSet { family: set.family, elements: [].into() });
+            to.elements.extend(set.elements);
         }
         Map::Verdict(map) => match (ruleset.verdicts.entry(name).or_insert_with(|| map.clone()), &map) {
             (VerdictMap::Numbers(to), VerdictMap::Numbers(from)) => to.extend(from.clone()),
