@@ -14,6 +14,7 @@ Examples:
   palisade explain -f manifests/ --from shop/web --to shop/db --port 5432
   kubectl get netpol,ns,pods -A -o yaml | palisade explain -f - --from shop/web --to shop/db --port 80
   palisade test -f manifests/ expectations.yaml
+  palisade lab up -f manifests/                                   a cluster of namespaces, with real packets
 
 As a kubectl plugin: name the binary kubectl-palisade, on your PATH, and say `kubectl palisade …`.
 Exit codes: 0 yes, allowed, clean; 1 no, denied, found something; 2 could not tell.")]
@@ -48,13 +49,14 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     Test(TestArgs),
     Nft(NftArgs),
+    Lab(crate::lab::LabArgs),
     Demo(DemoArgs),
     Completions(CompletionsArgs),
     Schema(SchemaArgs),
 }
 
 /// Where the objects come from.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Input")]
 pub(crate) struct InputArgs {
     /// A file, a folder or `-` for standard input; may be repeated. Without it a live cluster is asked
@@ -247,6 +249,12 @@ pub(crate) enum SchemaOf {
     Explanation,
     /// The schema of `test -o json`
     TestReport,
+    /// The schema of `lab probe -o json`
+    ProbeReport,
+    /// The schema of `lab status -o json`
+    LabStatus,
+    /// The schema of each line of `lab denied -o json`
+    Denial,
     /// Every name that Palisade gives to something outside itself, as Markdown
     Names,
     /// Every command with its help, as Markdown

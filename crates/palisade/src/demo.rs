@@ -28,14 +28,14 @@ pub(crate) fn run(_: &DemoArgs) -> Result<Outcome> {
     let texts = EXAMPLE.iter().map(|(file, content)| Text { file: Arc::from(*file), content: Arc::from(*content) }).collect();
     let input = input::from(Gathered { texts, ..Gathered::default() });
     let mut out = String::from("A shop of three tiers, a second tenant and monitoring (examples/shop). Who reaches whom, and why:\n");
-    out.push_str(&table(&input)?);
+    out.push_str(&decided(&input)?);
     out.push_str("\n$ palisade explain -f examples/shop --from shop/web --to shop/db --port 5432\n");
     out.push_str(&text::explanation(&explain(&input, "shop/web", "shop/db", 5432)?, text::Detail::Decisive));
     Ok(Outcome::said(out))
 }
 
 /// Every workload and an outside client, to every port that a workload declares.
-fn table(input: &Input) -> Result<String> {
+pub(crate) fn decided(input: &Input) -> Result<String> {
     let model = &input.snapshot.model;
     let mut rows = Vec::new();
     for to in &model.endpoints {
