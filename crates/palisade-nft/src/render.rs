@@ -117,13 +117,20 @@ fn condition(it: &Match) -> String {
         Match::Port { first, last } => format!("th dport {first}-{last}"),
         Match::Number(it) => format!("meta priority {}", number(*it)),
         Match::NeighbourDiscovery => "icmpv6 type 133-137 ip6 hoplimit 255".to_owned(),
-        Match::NeighbourDiscoveryFrom(Neighbour::Unspecified) => "ip6 saddr :: icmpv6 type 133-137 ip6 hoplimit 255".to_owned(),
-        Match::NeighbourDiscoveryFrom(Neighbour::LinkLocal) => "ip6 saddr fe80::/10 icmpv6 type 133-137 ip6 hoplimit 255".to_owned(),
+        Match::RouterSolicitationFrom(source) => format!("{} icmpv6 type nd-router-solicit ip6 hoplimit 255", neighbour(*source)),
+        Match::NeighbourDiscoveryFrom(source) => format!("{} icmpv6 type 135-136 ip6 hoplimit 255", neighbour(*source)),
         Match::ListenerDiscovery => "icmpv6 type 130-132 ip6 hoplimit 1".to_owned(),
         Match::ListenerReport => "icmpv6 type mld2-listener-report ip6 hoplimit 1".to_owned(),
         Match::LinkAndSource { family, set } => format!("iifname . {} saddr @{set}", layer(*family)),
         Match::SourceIsLocal => "fib saddr type local".to_owned(),
         Match::NotSyn => "tcp flags & (fin|syn|rst|ack) != syn".to_owned(),
+    }
+}
+
+fn neighbour(source: Neighbour) -> &'static str {
+    match source {
+        Neighbour::Unspecified => "ip6 saddr ::",
+        Neighbour::LinkLocal => "ip6 saddr fe80::/10",
     }
 }
 

@@ -75,7 +75,9 @@ pub enum Match {
     Number(u32),
     /// ICMPv6 neighbour and router discovery that no router has forwarded.
     NeighbourDiscovery,
-    /// The same, from a source that only neighbours have.
+    /// ICMPv6 router solicitation that no router has forwarded, from a source that only neighbours have.
+    RouterSolicitationFrom(Neighbour),
+    /// ICMPv6 neighbour solicitation and advertisement, likewise.
     NeighbourDiscoveryFrom(Neighbour),
     /// ICMPv6 multicast listener discovery, queries and version 1, that no router has forwarded.
     ListenerDiscovery,

@@ -29,17 +29,17 @@ pub(crate) fn bind_sources(model: &Model, links: &BTreeMap<EndpointId, String>, 
         ruleset.sets.insert(set.clone(), SourceSet { family, elements: own(model, links, family) });
         rules.push(Rule::to(Verdict::Accept).when(Match::LinkAndSource { family, set }));
     }
-    // With any other source, neighbour discovery would be forwarded as a packet of that one.
-    let discovery = [Neighbour::Unspecified, Neighbour::LinkLocal].map(Match::NeighbourDiscoveryFrom);
+    // With any other source, neighbour discovery would be forwarded as a packet of that one. What routers say, no pod has to.
+    let discovery = [Neighbour::Unspecified, Neighbour::LinkLocal].into_iter();
+    let discovery = discovery.flat_map(|it| [Match::RouterSolicitationFrom(it), Match::NeighbourDiscoveryFrom(it)]);
     let listeners = [Match::ListenerDiscovery, Match::ListenerReport];
-    rules.extend(discovery.into_iter().chain(listeners).map(|it| Rule::to(Verdict::Accept).when(it)));
+    rules.extend(discovery.chain(listeners).map(|it| Rule::to(Verdict::Accept).when(it)));
     rules.push(guard_rule(Guard::ForgedSource, ids, ruleset));
-    let devices: BTreeSet<&String> = links.values().collect();
-    let devices: Vec<&String> = devices.into_iter().collect();
-    for (number, devices) in (1..).zip(devices.chunks(DEVICES)) {
+    // A link that changed its chain when another comes or goes would be two changes where none is needed.
+    let rooms = ids.rooms(&links.values().collect(), DEVICES);
+    for (number, devices) in (1..).zip(rooms).filter(|(_, devices)| !devices.is_empty()) {
         let name = if number == 1 { "sources".to_owned() } else { format!("sources-{number}") };
-        let hook = Hook::Ingress { devices: devices.iter().copied().cloned().collect() };
-        ruleset.chains.insert(name, Chain { hook: Some(hook), rules: rules.clone() });
+        ruleset.chains.insert(name, Chain { hook: Some(Hook::Ingress { devices }), rules: rules.clone() });
     }
 }
 

@@ -155,7 +155,8 @@ impl Walker<'_> {
             Match::Port { first, last } => packet.port.is_some_and(|port| (*first..=*last).contains(&port)),
             Match::Number(number) => self.number == *number,
             // Connections are traced, and neighbour and listener discovery are none.
-            Match::NeighbourDiscovery | Match::NeighbourDiscoveryFrom(_) | Match::ListenerDiscovery | Match::ListenerReport => false,
+            Match::NeighbourDiscovery | Match::RouterSolicitationFrom(_) | Match::NeighbourDiscoveryFrom(_) => false,
+            Match::ListenerDiscovery | Match::ListenerReport => false,
             Match::LinkAndSource { family, set } => self.is_own(*family, set)?,
             Match::SourceIsLocal => packet.source_is_local,
             Match::NotSyn => false,

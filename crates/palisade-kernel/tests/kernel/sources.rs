@@ -1,17 +1,19 @@
 //! What a pod can send with sources that are not its own: nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::AsFd as _;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use palisade_kernel::{Kernel as _, KernelError, Namespace, Nftables, Object};
 use palisade_model::{EndpointId, NodeId};
-use palisade_nft::{Guard, Hook, Ids, LOG_PREFIX, NodeView, Origin, Ruleset, lower};
+use palisade_nft::{Chain, Change, Guard, Hook, Ids, LOG_PREFIX, NodeView, Origin, Rule, Ruleset, Verdict, lower};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::ground::{Cluster, Detection, LIMIT, Pod, add_links, command, in_netns, model, open_links, pod, say};
 use crate::packets::{Forged, ICMPV6, Prefixes, counted, exchange, is_silent, received, server};
+use crate::rulesets::large;
 
 #[test]
 fn own_sources_pass_and_others_are_dropped_counted_and_logged() {
@@ -169,22 +171,144 @@ fn a_link_that_is_not_there_is_refused_or_bound_when_it_comes() {
     assert_eq!(received(&server), "renamed");
 }
 
+/// What only routers say does not come from a pod, whoever it says it is.
 #[test]
-fn a_node_with_more_links_than_a_chain_can_have_binds_all() {
+fn a_pod_solicits_and_advertises_as_a_neighbour_only() {
+    let Some(cluster) = Cluster::create(2) else { return };
+    let [first, second] = cluster.pods.as_slice() else { panic!("two pods") };
+    load(&cluster.node, &ruleset(2, Bound::Yes));
+    let server = server(&second.namespace, SocketAddr::new(second.addresses[1], 5000));
+    let own = Forged::datagram(first.addresses[1], second.addresses[1], 5000, "own");
+    let forged = || {
+        // Whatever was sent before has been seen when this arrives.
+        own.send_from(&first.namespace);
+        assert_eq!(received(&server), "own");
+        forged_packets(&cluster.node)
+    };
+    for source in ["fe80::77", "::"] {
+        let passing: Vec<u8> = (128..=144)
+            .filter(|kind| {
+                let before = forged();
+                let payload = [vec![*kind], vec![0; 39]].concat();
+                let source = source.parse().unwrap();
+                Forged { source, destination: second.addresses[1], protocol: ICMPV6, hop_limit: 255, payload }.send_from(&first.namespace);
+                forged() == before
+            })
+            .collect();
+        assert_eq!(passing, [133, 135, 136], "{source}");
+    }
+}
+
+#[test]
+fn a_node_with_more_links_than_a_chain_can_have_binds_all_and_none_moves() {
     in_netns(|| {
-        let manifests: String = (0..300).map(|it| pod(&format!("p{it}"), &[&format!("10.1.{}.{}", it / 250, it % 250 + 1)])).collect();
-        let links = (0..300).map(|it| (EndpointId(it), format!("pod{it}"))).collect();
-        let ruleset = lower(&model(&manifests), &NodeView { node: NodeId(0), links }, &mut Ids::default());
-        add_links([&ruleset]);
-        let mut nftables = Nftables::open().unwrap();
-        nftables.load(&ruleset).unwrap();
-        let devices = |name: &str| match &ruleset.chains[name].hook {
-            Some(Hook::Ingress { devices }) => devices.len(),
-            hook @ (Some(Hook::Forward | Hook::Input) | None) => panic!("{hook:?}"),
+        let mut ids = Ids::default();
+        let mut lowered = |present: &dyn Fn(&usize) -> bool| {
+            let manifests: String = (0..301).map(|it| pod(&format!("p{it}"), &[&format!("10.1.{}.{}", it / 250, it % 250 + 1)])).collect();
+            // The last comes first by its name.
+            let name = |it: usize| if it == 300 { "a".to_owned() } else { format!("pod{it}") };
+            let links = (0..301).filter(present).map(|it| (EndpointId(it), name(it))).collect();
+            lower(&model(&manifests), &NodeView { node: NodeId(0), links }, &mut ids)
         };
-        assert_eq!((devices("sources"), devices("sources-2")), (255, 45));
-        let expected = Ruleset { origins: BTreeMap::new(), ..ruleset.clone() };
-        assert_eq!(nftables.dump().unwrap(), Some(expected));
+        let rulesets = [lowered(&|it| *it < 300), lowered(&|_| true), lowered(&|it| *it != 0)];
+        add_links(&rulesets[1..2]);
+        let mut nftables = Nftables::open().unwrap();
+        nftables.load(&rulesets[0]).unwrap();
+        let mut before = None;
+        for (ruleset, expected) in rulesets.iter().zip([[255, 45], [255, 46], [254, 46]]) {
+            let chains = ["sources", "sources-2"].map(|it| ruleset.chains[it].hook.clone().unwrap());
+            let devices = chains.map(|it| match it {
+                Hook::Ingress { devices } => devices.len(),
+                hook @ (Hook::Forward | Hook::Input) => panic!("{hook:?}"),
+            });
+            assert_eq!(devices, expected);
+            if let Some(before) = before.replace(ruleset) {
+                let transaction = ruleset.changes_since(before);
+                let changed: Vec<&Change> = transaction
+                    .changes
+                    .iter()
+                    .filter(|it| !matches!(it, Change::AddElements { .. } | Change::DeleteElements { .. }))
+                    .collect();
+                let one = |it: &str| BTreeSet::from([it.to_owned()]);
+                let (first, second) = ("sources".to_owned(), "sources-2".to_owned());
+                let expected = match expected {
+                    [255, _] => Change::AddDevices { chain: second, devices: one("a") },
+                    _ => Change::DeleteDevices { chain: first, devices: one("pod0") },
+                };
+                assert_eq!(changed, [&expected]);
+                nftables.commit(&transaction).unwrap();
+            }
+            let expected = Ruleset { origins: BTreeMap::new(), ..ruleset.clone() };
+            assert_eq!(nftables.dump().unwrap(), Some(expected));
+        }
+    });
+}
+
+/// A chain that is told of another link goes on where it stands: what it has counted stays, and nothing passes unseen.
+#[test]
+fn a_link_is_bound_in_passing_when_it_comes() {
+    let Some(cluster) = Cluster::create(2) else { return };
+    let [first, second] = cluster.pods.as_slice() else { panic!("two pods") };
+    let (one, both) = (ruleset(1, Bound::Yes), ruleset(2, Bound::Yes));
+    load(&cluster.node, &one);
+    let commit = |new: &Ruleset, old: &Ruleset| {
+        let transaction = new.changes_since(old);
+        assert!(
+            !transaction.changes.iter().any(|it| matches!(it, Change::AddChain { .. } | Change::DeleteChain(_) | Change::FlushChain(_)))
+        );
+        cluster.node.run(|| Nftables::open().unwrap().commit(&transaction)).unwrap().unwrap();
+    };
+    let mut logged = Prefixes::open(&cluster.node);
+    let forge = |from: &Pod, to: &Pod, text: &str| {
+        Forged::datagram("192.0.2.7".parse().unwrap(), to.addresses[0], 5000, text).send_from(&from.namespace);
+    };
+    let server = server(&first.namespace, SocketAddr::new(first.addresses[0], 5000));
+    forge(first, second, "forged");
+    logged.next();
+    forge(second, first, "not bound yet");
+    assert_eq!(received(&server), "not bound yet");
+    commit(&both, &one);
+    forge(second, first, "bound");
+    logged.next();
+    assert!(is_silent(&server));
+    assert_eq!(forged_packets(&cluster.node), 2);
+    commit(&one, &both);
+    forge(second, first, "not bound any more");
+    assert_eq!(received(&server), "not bound any more");
+}
+
+#[test]
+fn one_link_is_one_small_transaction() {
+    in_netns(|| {
+        let mut nftables = Nftables::open().unwrap();
+        for links in [20, 110, 250] {
+            let devices: BTreeSet<String> = (0..links).map(|it| format!("of{links}-{it}")).collect();
+            let mut few = large(20_000);
+            few.chains
+                .insert("sources".to_owned(), Chain { hook: Some(Hook::Ingress { devices }), rules: vec![Rule::to(Verdict::Accept)] });
+            let mut more = few.clone();
+            if let Some(Hook::Ingress { devices }) = &mut more.chains.get_mut("sources").unwrap().hook {
+                devices.insert("another".to_owned());
+            }
+            add_links([if links == 20 { &more } else { &few }]);
+            nftables.load(&few).unwrap();
+            let steps = [("add", more.changes_since(&few)), ("delete", few.changes_since(&more))];
+            let mut spent = [Duration::ZERO; 2];
+            for _ in 0..20 {
+                for ((_, transaction), spent) in steps.iter().zip(&mut spent) {
+                    let start = Instant::now();
+                    nftables.commit(transaction).unwrap();
+                    *spent += start.elapsed();
+                }
+            }
+            for ((verb, transaction), spent) in steps.iter().zip(spent) {
+                assert_eq!(transaction.changes.len(), 1);
+                say(&format!("{verb} one link beside {links}: {:?}", spent / 20));
+            }
+            let start = Instant::now();
+            nftables.load(&few).unwrap();
+            say(&format!("the whole table: {:?}", start.elapsed()));
+        }
     });
 }
 
@@ -223,6 +347,13 @@ fn pods(number: u16) -> String {
 
 fn load(node: &Namespace, ruleset: &Ruleset) {
     node.run(|| Nftables::open().unwrap().load(ruleset)).unwrap().unwrap();
+}
+
+/// What the rules against forged sources have counted.
+fn forged_packets(node: &Namespace) -> u64 {
+    let counters = node.run(|| Nftables::open().unwrap().counters()).unwrap().unwrap();
+    let forged = Guard::ForgedSource.to_string();
+    counters.iter().filter(|it| it.comment.as_ref() == Some(&forged)).map(|it| it.packets).sum()
 }
 
 fn origin(ruleset: &Ruleset, guard: Guard) -> u32 {

@@ -84,7 +84,8 @@ fn lower_match(condition: &Match, set: &mut impl FnMut(&[u8]) -> u32, out: &mut 
             out.push(Expression::Lookup(Lookup { set: set.clone(), id: None, result: LookupResult::Found }));
         }
         Match::NeighbourDiscovery => out.extend(icmpv6(None, (133, 137), 255)),
-        Match::NeighbourDiscoveryFrom(source) => out.extend(icmpv6(Some(*source), (133, 137), 255)),
+        Match::RouterSolicitationFrom(source) => out.extend(icmpv6(Some(*source), (133, 133), 255)),
+        Match::NeighbourDiscoveryFrom(source) => out.extend(icmpv6(Some(*source), (135, 136), 255)),
         Match::ListenerDiscovery => out.extend(icmpv6(None, (130, 132), 1)),
         Match::ListenerReport => out.extend(icmpv6(None, (143, 143), 1)),
         Match::SourceIsLocal => out.extend([Expression::SourceType, equal(&LOCAL.to_ne_bytes())]),
@@ -93,8 +94,10 @@ fn lower_match(condition: &Match, set: &mut impl FnMut(&[u8]) -> u32, out: &mut 
 }
 
 /// Conditions that always are the same expressions.
-const FIXED: [Match; 7] = [
+const FIXED: [Match; 9] = [
     Match::NeighbourDiscovery,
+    Match::RouterSolicitationFrom(Neighbour::Unspecified),
+    Match::RouterSolicitationFrom(Neighbour::LinkLocal),
     Match::NeighbourDiscoveryFrom(Neighbour::Unspecified),
     Match::NeighbourDiscoveryFrom(Neighbour::LinkLocal),
     Match::ListenerDiscovery,

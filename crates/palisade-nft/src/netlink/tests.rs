@@ -7,7 +7,7 @@ use crate::netlink::decode::{Dump, decode};
 use crate::netlink::encode::encode;
 use crate::netlink::uapi::{element, message};
 use crate::ruleset::{
-    Address, Chain, CtState, DataMap, End, Hook, IntervalMap, Key, Match, Rule, Ruleset, Statement, Value, Verdict, VerdictMap,
+    Address, Chain, CtState, DataMap, End, Hook, IntervalMap, Key, Match, Rule, Ruleset, SourceSet, Statement, Value, Verdict, VerdictMap,
 };
 use crate::transaction::Transaction;
 
@@ -29,6 +29,11 @@ fn ruleset() -> Ruleset {
     ruleset.verdicts.insert("numbers".to_owned(), VerdictMap::Numbers([(1, "leaf".to_owned())].into()));
     let pairs = [(("fd00::1".parse().unwrap(), "fd00::2".parse().unwrap()), "leaf".to_owned())].into();
     ruleset.verdicts.insert("pairs".to_owned(), VerdictMap::Pairs { family: Address::V6, elements: pairs });
+    let sources = [("pod1".to_owned(), "fd00::1".parse().unwrap()), ("sixteen-letters".to_owned(), "fd00::2".parse().unwrap())].into();
+    ruleset.sets.insert("sources".to_owned(), SourceSet { family: Address::V6, elements: sources });
+    let devices = ["pod1".to_owned(), "sixteen-letters".to_owned()].into();
+    let own = Rule::to(Verdict::Accept).when(Match::LinkAndSource { family: Address::V6, set: "sources".to_owned() });
+    ruleset.chains.insert("sources".to_owned(), Chain { hook: Some(Hook::Ingress { devices }), rules: vec![own] });
     ruleset.data.insert("empty".to_owned(), DataMap { family: Address::V6, elements: [].into() });
     ruleset
 }
@@ -76,9 +81,10 @@ fn every_answer_that_is_cut_short_is_named_or_says_less() {
         |it| it.elements.values_mut().flatten().collect(),
         |it| it.rules.iter_mut().collect(),
     ];
-    let (mut foreign, mut less) = (0, 0);
+    let mut foreign = 0;
     for part in parts {
         for at in 0..part(&mut whole.clone()).len() {
+            let mut less = 0;
             for end in 0..part(&mut whole.clone())[at].len() {
                 let mut cut = whole.clone();
                 part(&mut cut)[at].truncate(end);
@@ -89,7 +95,9 @@ fn every_answer_that_is_cut_short_is_named_or_says_less() {
                     Ok(_) => {}
                 }
             }
+            // There are a few such places in each answer, with up to three bytes of padding.
+            assert!(less < 10, "{less} with less of answer {at}");
         }
     }
-    assert!(foreign > 1_000 && less < 50, "{foreign} named, {less} with less");
+    assert!(foreign > 1_000, "{foreign} named");
 }

@@ -98,7 +98,8 @@ pub(super) fn maps_of(rule: &Rule) -> impl Iterator<Item = &str> {
     let sets = rule.matches.iter().filter_map(|it| match it {
         Match::LinkAndSource { set, .. } => Some(set.as_str()),
         Match::Ct(_) | Match::Protocol(_) | Match::Port { .. } | Match::Number(_) | Match::SourceIsLocal | Match::NotSyn => None,
-        Match::NeighbourDiscovery | Match::NeighbourDiscoveryFrom(_) | Match::ListenerDiscovery | Match::ListenerReport => None,
+        Match::NeighbourDiscovery | Match::RouterSolicitationFrom(_) | Match::NeighbourDiscoveryFrom(_) => None,
+        Match::ListenerDiscovery | Match::ListenerReport => None,
     });
     let maps = rule.statements.iter().filter_map(|it| match it {
         Statement::Set(Value::From { map, .. }) | Statement::Look { map, .. } => Some(map.as_str()),
