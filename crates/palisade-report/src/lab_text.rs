@@ -26,6 +26,27 @@ pub fn probes(it: &ProbeReport) -> String {
     out
 }
 
+/// The connections that fare otherwise than before, those that opened first.
+pub fn changes(before: &ProbeReport, after: &ProbeReport) -> String {
+    let same = |a: &Probe, b: &Probe| {
+        (&a.from_address, &a.to_address, &a.protocol, a.port) == (&b.from_address, &b.to_address, &b.protocol, b.port)
+    };
+    let earlier = |probe: &Probe| before.probes.iter().find(|it| same(it, probe));
+    let (mut opened, mut closed) = (String::new(), String::new());
+    for probe in &after.probes {
+        let Some(before) = earlier(probe).filter(|it| it.found != probe.found) else { continue };
+        let (word, style, to) = match (&before.found, &probe.found) {
+            (_, Found::Answered | Found::Refused) => ("opened", colour(Verdict::Allowed), &mut opened),
+            (_, Found::Denied) => ("closed", colour(Verdict::Denied), &mut closed),
+            (_, Found::Leaked | Found::Silent | Found::Unsent(_)) => ("broken", colour(Verdict::Mixed), &mut closed),
+        };
+        let traffic = probe.port.map_or(probe.protocol.clone(), |port| format!("{}/{port}", probe.protocol));
+        let line = format!("  {}  {} → {} {traffic}  {}\n", painted(style, word), probe.from, probe.to, painted(DIM, &probe.sentence));
+        to.push_str(&line);
+    }
+    if opened.is_empty() && closed.is_empty() { "  nothing changed\n".to_owned() } else { opened + &closed }
+}
+
 /// What became of a probe, and why.
 fn fared(probe: &Probe) -> String {
     let style = match probe.found {
@@ -51,6 +72,14 @@ pub fn status(it: &LabStatus) -> String {
     out.push_str(&format!("from {}{watching}; up for {}; process {}\n", it.from.join(" "), lasted(it.seconds), it.process));
     for node in &it.nodes {
         out.push_str(&self::node(node));
+    }
+    let width = it.services.iter().map(|it| it.name.chars().count()).max().unwrap_or(0);
+    if !it.services.is_empty() {
+        out.push_str(&format!("\n{}\n", painted(BOLD, "Services")));
+    }
+    for service in &it.services {
+        let addresses = if service.addresses.is_empty() { "headless".to_owned() } else { service.addresses.join(" ") };
+        out.push_str(&format!("  {:<width$}  {addresses}  {}\n", service.name, service.ports.join(" ")));
     }
     let lost =
         if it.lost_packets == 0 { String::new() } else { format!(", and {} packets more that were not read in time", it.lost_packets) };

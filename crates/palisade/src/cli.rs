@@ -220,7 +220,9 @@ pub(crate) enum NftHook {
 
 /// Show what Palisade does, with an example cluster and no cluster needed
 ///
-/// Reads the example of a shop with three tiers, a second tenant and monitoring, prints the verdict of every pair with its reason, and explains one.
+/// Builds a shop with three tiers, a second tenant and monitoring as a cluster of network namespaces, tries every pair with real packets, prints what
+/// became of each with its reason, explains one, changes a policy while it runs and shows what that did. Then all of it is gone. Without root it prints
+/// the verdicts alone.
 #[derive(Args, Debug)]
 pub(crate) struct DemoArgs {}
 

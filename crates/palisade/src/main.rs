@@ -27,7 +27,7 @@ fn main() -> ExitCode {
         cli::Command::Test(args) => test::run(args),
         cli::Command::Nft(args) => nft::run(args),
         cli::Command::Lab(args) => lab::run(args, printer),
-        cli::Command::Demo(args) => demo::run(args),
+        cli::Command::Demo(args) => demo::run(args, printer),
         cli::Command::Completions(args) => Ok(completions::run(args)),
         cli::Command::Schema(args) => schema::run(args),
     };

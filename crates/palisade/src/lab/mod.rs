@@ -18,6 +18,8 @@ use palisade_lab::control::{self, AskError, Frame, Output, ProbeRequest, Request
 
 use args::{ExecArgs, LabCommand, ProbeArgs};
 pub(crate) use args::{LabArgs, UpArgs};
+pub(crate) use server::{count, outside, try_all};
+pub(crate) use up::Bar;
 
 use crate::cli;
 use crate::outcome::{Exit, Outcome};
