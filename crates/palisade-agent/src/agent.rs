@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use nix::errno::Errno;
 use palisade_kernel::{Kernel, KernelError};
 use palisade_model::{EndpointId, Model, NodeId};
-use palisade_nft::{Ids, NodeView, Origin, Ruleset, Transaction, lower};
+use palisade_nft::{Ids, NodeView, Origin, Ruleset, Statement, Transaction, Verdict, lower};
 
 /// How often something is tried that may go better the next time.
 const ATTEMPTS: usize = 5;
@@ -53,6 +53,23 @@ pub enum Checked {
     WasChanged,
     /// Nothing has been applied yet, so there is nothing to hold it against.
     NothingWanted,
+}
+
+/// What all rules of one origin have counted.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RuleCount {
+    pub did: Did,
+    /// As the comment of the rule says it: `np/NAMESPACE/NAME#RULE`, `isolated np/…`, `default` and so on.
+    pub origin: String,
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+/// What a rule does with what it counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Did {
+    Drop,
+    Pass,
 }
 
 /// Why the table is not as it should be.
@@ -106,6 +123,23 @@ impl<K: Kernel> Agent<K> {
     pub fn origins(&self) -> &BTreeMap<u32, Origin> {
         static NONE: BTreeMap<u32, Origin> = BTreeMap::new();
         self.wanted.as_ref().map_or(&NONE, |it| &it.origins)
+    }
+
+    /// What the rules have counted, by what they come from: what drops first, then what counted most.
+    pub fn counted(&mut self) -> Result<Vec<RuleCount>, KernelError> {
+        let mut sums: BTreeMap<(Did, String), (u64, u64)> = BTreeMap::new();
+        for counted in self.kernel.counters()? {
+            let chain = self.wanted.as_ref().and_then(|it| it.chains.get(&counted.chain));
+            let drops = chain
+                .and_then(|it| it.rules.get(counted.index))
+                .is_some_and(|it| it.statements.contains(&Statement::Verdict(Verdict::Drop)));
+            let sum = sums.entry((if drops { Did::Drop } else { Did::Pass }, counted.comment.unwrap_or_default())).or_default();
+            *sum = (sum.0 + counted.packets, sum.1 + counted.bytes);
+        }
+        let mut counts: Vec<RuleCount> =
+            sums.into_iter().map(|((did, origin), (packets, bytes))| RuleCount { did, origin, packets, bytes }).collect();
+        counts.sort_by_key(|it| (it.did, std::cmp::Reverse(it.packets)));
+        Ok(counts)
     }
 
     /// The handle, for what else is to be read.

@@ -13,7 +13,7 @@ mod names;
 mod packet;
 mod running;
 
-pub use agent::{Agent, AgentError, Applied, Checked};
+pub use agent::{Agent, AgentError, Applied, Checked, Did, RuleCount};
 pub use book::{Book, Limits, Taken, Totals, Unreadable};
 pub use denial::{Denial, DeniedBy, Name, Side};
 pub use lock::{Holder, Lock, LockError, bind, holder};

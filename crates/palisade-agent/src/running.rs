@@ -10,11 +10,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use palisade_kernel::{Changed, Counted, Kernel as _, KernelError, Log, LogOptions, Monitor, Namespace, Nftables};
+use palisade_kernel::{Changed, KernelError, Log, LogOptions, Monitor, Namespace, Nftables};
 use palisade_model::{EndpointId, Model, NodeId};
 use palisade_nft::LOG_GROUP;
 
-use crate::agent::{Agent, AgentError, Applied, Checked};
+use crate::agent::{Agent, AgentError, Applied, Checked, RuleCount};
 use crate::book::{Book, Limits, Taken, Totals};
 use crate::denial::Denial;
 use crate::lock::{Lock, LockError};
@@ -69,7 +69,7 @@ pub enum StartError {
 #[derive(Debug)]
 struct Shared {
     agent: Mutex<Agent<Nftables>>,
-    names: Mutex<Arc<Names>>,
+    names: Mutex<Names>,
     totals: Mutex<Totals>,
     stop: AtomicBool,
     lock: Lock,
@@ -95,7 +95,7 @@ impl Running {
         let (lock, nftables, log, monitor) = opened;
         let shared = Arc::new(Shared {
             agent: Mutex::new(Agent::new(nftables)),
-            names: Mutex::new(Arc::new(Names::of(&Model::default(), &BTreeMap::new()))),
+            names: Mutex::new(Names::of(&Model::default(), &BTreeMap::new())),
             totals: Mutex::default(),
             stop: AtomicBool::new(false),
             lock,
@@ -117,14 +117,19 @@ impl Running {
     /// Brings the node's table to what the model wants.
     pub fn apply(&self, model: &Model, node: NodeId, links: BTreeMap<EndpointId, String>) -> Result<Applied, AgentError> {
         let mut agent = lock(&self.shared.agent);
+        // Nobody reads what was denied between the change and its names.
+        let mut names = lock(&self.shared.names);
+        let mut origins = agent.origins().clone();
         let applied = agent.apply(model, node, links)?;
-        *lock(&self.shared.names) = Arc::new(Names::of(model, agent.origins()));
+        // What the table before denied may still be on its way.
+        origins.extend(agent.origins().iter().map(|(number, origin)| (*number, origin.clone())));
+        *names = Names::of(model, &origins);
         Ok(applied)
     }
 
-    /// What each rule has counted.
-    pub fn counters(&self) -> Result<Vec<Counted>, KernelError> {
-        lock(&self.shared.agent).kernel().counters()
+    /// What the rules have counted, by what they come from.
+    pub fn counted(&self) -> Result<Vec<RuleCount>, KernelError> {
+        lock(&self.shared.agent).counted()
     }
 
     /// What was denied so far, in numbers.
@@ -191,7 +196,7 @@ impl Worker {
     }
 
     fn read(&mut self, report: &impl Fn(Event)) {
-        let names = Arc::clone(&lock(&self.shared.names));
+        let names = lock(&self.shared.names);
         let (book, attention, start) = (&mut self.book, self.attention, self.start);
         let read = self.log.read(Duration::ZERO, |logged| {
             match (book.take(logged.payload, logged.prefix, &names, start.elapsed()), attention) {
@@ -215,6 +220,7 @@ impl Worker {
             Ok(_) => {}
             Err(error) => report(Event::Failed(error.to_string())),
         }
+        drop(names);
         *lock(&self.shared.totals) = self.book.totals();
     }
 

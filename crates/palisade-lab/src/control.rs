@@ -36,6 +36,8 @@ pub enum Request {
         follow: bool,
         output: Output,
     },
+    /// What each rule has counted.
+    Counted,
     /// The namespace of a pod, a node or the outside, as a path.
     Where {
         of: String,

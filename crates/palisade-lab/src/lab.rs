@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use palisade_agent::{AgentError, Attention, Denial, Event, Running, StartError, Totals};
-use palisade_kernel::{Counted, KernelError, Namespace, Services};
+use palisade_agent::{AgentError, Attention, Denial, Event, RuleCount, Running, StartError, Totals};
+use palisade_kernel::{KernelError, Namespace, Services};
 use palisade_model::{ContainerPort, EndpointId, NodeId, PodName};
 
 use crate::files;
@@ -175,10 +175,9 @@ impl Lab {
         all.filter_map(|it| Some((it.clone(), self.namespace(&it)?))).collect()
     }
 
-    /// What the rules of a node have counted.
-    pub fn counters(&self, node: &str) -> Result<Vec<Counted>, LabError> {
-        let Some(found) = self.nodes.get(node) else { return Ok(Vec::new()) };
-        Ok(found.agent.counters()?)
+    /// What the rules of each node have counted.
+    pub fn counted(&self) -> Result<Vec<(Box<str>, Vec<RuleCount>)>, LabError> {
+        self.nodes.iter().map(|(name, node)| Ok((name.clone(), node.agent.counted()?))).collect()
     }
 
     /// What all nodes have denied so far, in numbers.

@@ -150,6 +150,7 @@ pub(crate) struct StatusArgs {
 Examples:
   palisade lab denied
   palisade lab denied --follow
+  palisade lab denied --by-rule
   palisade lab denied -o json | jq -r .rule.name
 
 Exit codes: 0, also when nothing was denied; 2 when no lab is up.")]
@@ -157,6 +158,9 @@ pub(crate) struct DeniedArgs {
     /// Go on with what is denied from now on, until Ctrl-C
     #[arg(long)]
     pub(crate) follow: bool,
+    /// Instead, how many packets each rule of each node has dropped and let pass
+    #[arg(long, conflicts_with_all = ["follow", "output"])]
+    pub(crate) by_rule: bool,
     /// text for people, json for programs: one object a line (`palisade schema denial` is its schema)
     #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
     pub(crate) output: Output,

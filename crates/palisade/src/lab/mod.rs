@@ -35,6 +35,7 @@ pub(crate) fn run(args: &LabArgs, printer: Printer) -> Result<Outcome> {
         LabCommand::Probe(args) => ask(&args.lab.name, &probe_request(args), printer),
         LabCommand::Exec(args) => exec(args, printer),
         LabCommand::Status(args) => ask(&args.lab.name, &Request::Status { output: output(args.output) }, printer),
+        LabCommand::Denied(args) if args.by_rule => ask(&args.lab.name, &Request::Counted, printer),
         LabCommand::Denied(args) => ask(&args.lab.name, &Request::Denied { follow: args.follow, output: output(args.output) }, printer),
         LabCommand::Down(args) => down(&args.lab.name, printer),
     }

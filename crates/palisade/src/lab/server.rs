@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
+use palisade_agent::Did;
 use palisade_analysis::{Asked, Party, PortAsked};
 use palisade_lab::control::{Frame, Output, ProbeRequest, Request};
 use palisade_lab::{Finding, Lab, Options, PodNetwork, Speaker, Trial, everybody, trials};
@@ -64,6 +65,7 @@ impl Server {
             Request::Status { output } => self.tell_status(output, say),
             Request::Probe { one, output } => self.probe(one.as_ref(), output, say),
             Request::Denied { follow, output } => self.denied(follow, output, say),
+            Request::Counted => self.counted(say),
             Request::Where { of } => self.tell_where(&of, say),
             Request::Down => self.down(say),
         };
@@ -192,6 +194,23 @@ impl Server {
             // Somebody who has left is noticed by saying something.
             say(Frame::Err(String::new()))?;
         }
+    }
+
+    fn counted(&self, say: Say<'_>) -> Result<u8> {
+        let held = lock(&self.lab);
+        let lab = held.as_ref().ok_or_else(ending)?;
+        let mut out = format!("{:>10} {:>12}\n", "packets", "bytes");
+        for (node, counts) in lab.counted()? {
+            for it in counts.into_iter().filter(|it| it.packets > 0) {
+                let did = match it.did {
+                    Did::Drop => "dropped",
+                    Did::Pass => "passed",
+                };
+                out.push_str(&format!("{:>10} {:>12}  {did:<7}  {node}  {}\n", it.packets, it.bytes, it.origin));
+            }
+        }
+        say(Frame::Out(out))?;
+        Ok(0)
     }
 
     fn tell_where(&self, of: &str, say: Say<'_>) -> Result<u8> {

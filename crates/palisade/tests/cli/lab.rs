@@ -84,6 +84,9 @@ fn a_lab_goes_up_answers_and_goes_down() {
         told.contains("denied  shop/web (10.244.0.4) → shop/db (10.244.4.3) tcp/5432  ingress: isolated by NetworkPolicy shop/db-from-api"),
         "{told}"
     );
+    let counted = lab.says("denied --by-rule", 0);
+    let rule = counted.lines().find(|it| it.contains("dropped") && it.contains("lab-2  isolated np/shop/db-from-api"));
+    assert!(rule.is_some_and(|it| it.split_whitespace().next().is_some_and(|packets| packets != "0")), "{counted}");
     let status = lab.says("status", 0);
     assert!(status.contains("shop/web") && status.contains("10.96.0."), "{status}");
     let down = lab.says("down", 0);
