@@ -90,6 +90,21 @@ pub struct Totals {
     pub forgotten: u64,
 }
 
+impl Totals {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Totals) -> Totals {
+        Totals {
+            packets: self.packets + other.packets,
+            events: self.events + other.events,
+            repeated: self.repeated + other.repeated,
+            unreadable: self.unreadable + other.unreadable,
+            lost: self.lost + other.lost,
+            forgotten: self.forgotten + other.forgotten,
+        }
+    }
+}
+
 impl Book {
     pub fn new(limits: Limits) -> Book {
         Book { limits, entries: HashMap::new(), events: BTreeMap::new(), totals: Totals::default() }

@@ -4,11 +4,13 @@
 //! made it miss, so that nobody has to work out a reason a second time.
 #![warn(missing_docs, clippy::as_conversions)]
 
+mod compile;
 mod decide;
 mod matching;
 mod signature;
 mod trace;
 
+pub use compile::{Compiled, PortSetId, PortSets, Reach, ReachEnd, Traffic, compile};
 pub use decide::{decide, decide_direction, selects};
 pub use signature::{Nodes, Signature, signature};
 pub use trace::{Decision, FailedRequirement, Match, Outcome, PeerMiss, PeerMisses, PortMiss, RuleStep, Scope, TierStep, Walk};

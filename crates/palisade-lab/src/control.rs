@@ -3,7 +3,7 @@
 //! The process of the lab renders; whoever asked prints. The socket is an abstract one of the host's network namespace: it has no file that could be
 //! left behind. Only root is answered.
 
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io::{self, BufRead as _, BufReader};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -13,6 +13,8 @@ use std::time::Duration;
 use palisade_agent::{Holder, LockError, bind, holder};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+use crate::lab::Progress;
 
 /// Longer than any request.
 const LINE: u64 = 1 << 20;
@@ -63,6 +65,8 @@ pub enum Frame {
     Out(String),
     Err(String),
     Namespace(PathBuf),
+    /// How far a lab is that is being built.
+    Progress(Progress),
     /// The last one.
     Exit(u8),
 }
@@ -131,7 +135,7 @@ pub fn ask(lab: &str, request: &Request, mut take: impl FnMut(Frame) -> io::Resu
     while let Some(frame) = read_line(&mut lines, u64::MAX)? {
         match frame {
             Frame::Exit(code) => return Ok(code),
-            frame @ (Frame::Out(_) | Frame::Err(_) | Frame::Namespace(_)) => take(frame)?,
+            frame @ (Frame::Out(_) | Frame::Err(_) | Frame::Namespace(_) | Frame::Progress(_)) => take(frame)?,
         }
     }
     Err(AskError::Ended)
@@ -144,19 +148,22 @@ pub fn process(lab: &str) -> Result<Holder, AskError> {
 
 fn connect(lab: &str) -> Result<UnixStream, AskError> {
     let address = SocketAddr::from_abstract_name(socket_name(lab))?;
-    UnixStream::connect_addr(&address).map_err(|error| match error.kind() {
-        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => AskError::NoLab(lab.to_owned()),
-        _ => AskError::Io(error),
+    UnixStream::connect_addr(&address).map_err(|error| {
+        let nobody = [io::ErrorKind::ConnectionRefused, io::ErrorKind::NotFound].contains(&error.kind());
+        if nobody { AskError::NoLab(lab.to_owned()) } else { AskError::Io(error) }
     })
 }
 
-fn write_line(mut stream: &UnixStream, value: &impl Serialize) -> io::Result<()> {
+/// Writes a value as one line.
+pub fn write_line(mut to: impl io::Write, value: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
-    stream.write_all(&line)
+    to.write_all(&line)?;
+    to.flush()
 }
 
-fn read_line<T: DeserializeOwned>(lines: &mut impl io::BufRead, limit: u64) -> io::Result<Option<T>> {
+/// Reads a value that stands in one line; None at the end.
+pub fn read_line<T: DeserializeOwned>(lines: &mut impl io::BufRead, limit: u64) -> io::Result<Option<T>> {
     let mut line = String::new();
     let length = io::Read::take(&mut *lines, limit).read_line(&mut line)?;
     if length == 0 { Ok(None) } else { Ok(Some(serde_json::from_str(&line)?)) }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use palisade_agent::{AgentError, Attention, Denial, Event, Running, StartError};
+use palisade_agent::{AgentError, Attention, Denial, Event, Running, StartError, Totals};
 use palisade_kernel::{Counted, KernelError, Namespace, Services};
 use palisade_model::{ContainerPort, EndpointId, NodeId, PodName};
 
@@ -68,7 +68,7 @@ struct Report {
 }
 
 /// How far a lab is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Progress {
     pub done: usize,
     pub total: usize,
@@ -174,6 +174,11 @@ impl Lab {
     pub fn counters(&self, node: &str) -> Result<Vec<Counted>, LabError> {
         let Some(found) = self.nodes.get(node) else { return Ok(Vec::new()) };
         Ok(found.agent.counters()?)
+    }
+
+    /// What all nodes have denied so far, in numbers.
+    pub fn totals(&self) -> Totals {
+        self.nodes.values().map(|it| it.agent.totals()).fold(Totals::default(), |sum, it| sum.and(it))
     }
 
     /// An address that nobody of the cluster has, nor any Service.

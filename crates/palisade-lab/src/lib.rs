@@ -19,4 +19,4 @@ mod trial;
 pub use lab::{Lab, LabError, NodeEvent, Progress};
 pub use plan::{Families, Nodes, Options, Plan, PlanError, PodNetwork, plan};
 pub use question::{Finding, Question, Speaker};
-pub use trial::{NotShown, Trial, trials};
+pub use trial::{NotShown, Trial, agrees, everybody, trials};

@@ -4,8 +4,9 @@ use std::fmt;
 use std::net::IpAddr;
 
 use palisade_agent::DeniedBy;
-use palisade_analysis::{Asked, Case, Party, PortAsked, answer_by_family};
-use palisade_model::{Direction, End, Model, Path, Place, Protocol, Reached, Service, Verdict};
+use palisade_analysis::{Asked, Case, Party, PortAsked, Side, answer_by_family};
+use palisade_engine::decide;
+use palisade_model::{ContainerPort, Direction, End, EndpointId, Family, Flow, Model, Path, Place, Protocol, Reached, Service, Verdict};
 
 use crate::plan::Plan;
 use crate::question::{Finding, Question, Speaker};
@@ -68,6 +69,55 @@ pub fn trials(plan: &Plan, asked: &Asked) -> Result<(Vec<Trial>, Vec<NotShown>),
     Ok((trials, not_shown))
 }
 
+/// Everybody to every port that a pod declares, in each family that both have. The outside is an end like the others.
+pub fn everybody(plan: &Plan, outside: &[IpAddr]) -> Vec<Trial> {
+    let model = &plan.model;
+    let own = |at: usize, name: String| {
+        let addresses = plan.own_addresses(EndpointId(at));
+        Talker { side: Side { name, place: Place::Pod(EndpointId(at)), alike: Vec::new() }, addresses }
+    };
+    let pods: Vec<Talker> = model.endpoints.iter().enumerate().map(|(at, it)| own(at, it.name.to_string())).collect();
+    let strangers = outside
+        .iter()
+        .map(|it| Talker { side: Side { name: it.to_string(), place: Place::Outside, alike: Vec::new() }, addresses: vec![*it] });
+    let speakers: Vec<Talker> = pods.iter().cloned().chain(strangers).collect();
+    let mut trials = Vec::new();
+    for (to, endpoint) in pods.iter().zip(&model.endpoints) {
+        for port in &endpoint.ports {
+            for from in speakers.iter().filter(|it| it.side.place != to.side.place) {
+                trials.extend(between(plan, from, to, port));
+            }
+        }
+    }
+    trials
+}
+
+/// An end with its addresses.
+#[derive(Clone)]
+struct Talker {
+    side: Side,
+    addresses: Vec<IpAddr>,
+}
+
+fn between<'a>(plan: &'a Plan, from: &'a Talker, to: &'a Talker, port: &'a ContainerPort) -> impl Iterator<Item = Trial> + 'a {
+    [Family::V4, Family::V6].into_iter().filter_map(move |family| {
+        let of = |addresses: &[IpAddr]| addresses.iter().copied().find(|it| Family::of(*it) == family);
+        let (source, address) = (of(&from.addresses)?, of(&to.addresses)?);
+        let end = |party: &Talker, address| End { place: party.side.place, address: Some(address) };
+        let flow = Flow {
+            from: end(from, source),
+            to: end(to, address),
+            protocol: Protocol::Port(port.protocol),
+            port: Some(port.port),
+            path: Path::Direct,
+        };
+        let decision = decide(&plan.model, &flow);
+        let case = Case { from: from.side.clone(), to: to.side.clone(), flow, family: Some(family), decision, pairs: 1, flips: Vec::new() };
+        let question = question(plan, &case, None).ok()?;
+        Some(Trial { question, cases: vec![case] })
+    })
+}
+
 impl Trial {
     /// Whether the packets did what was decided, by the rule that decided it.
     pub fn agrees_with(&self, finding: &Finding) -> bool {
@@ -82,7 +132,8 @@ impl Trial {
     }
 }
 
-fn agrees(case: &Case, finding: &Finding) -> bool {
+/// Whether the packets did what was decided in one case, by the rule that decided it.
+pub fn agrees(case: &Case, finding: &Finding) -> bool {
     let denying = Direction::BOTH.into_iter().find(|it| case.decision.walks.of(*it).verdict != Verdict::Accept);
     match (denying, finding) {
         (None, Finding::Answered | Finding::Refused) => true,

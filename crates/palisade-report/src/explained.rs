@@ -70,7 +70,8 @@ fn overall(answer: Answer) -> v1::Verdict {
     }
 }
 
-pub(crate) fn verdict(it: Verdict) -> v1::Verdict {
+/// A verdict as it leaves the house.
+pub fn verdict(it: Verdict) -> v1::Verdict {
     match it {
         Verdict::Accept => v1::Verdict::Allowed,
         Verdict::Deny => v1::Verdict::Denied,

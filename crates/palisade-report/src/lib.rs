@@ -7,14 +7,17 @@
 mod denied;
 mod explained;
 mod junit;
+pub mod lab_text;
 mod locate;
 pub mod manifest;
+mod probed;
 mod tested;
 pub mod text;
 pub mod v1;
 mod words;
 
 pub use denied::{DecidedBy, Denied, denied};
-pub use explained::explained;
+pub use explained::{explained, verdict};
 pub use junit::junit;
+pub use probed::{decisive, probed};
 pub use tested::tested;

@@ -9,10 +9,10 @@ use crate::v1::{
     Case, Denial, Diagnostic, Edit, Explanation, Mark, Outcome, Rule, SideKind, TestReport, TestResult, Tier, Tried, Verdict, Walk,
 };
 
-const BOLD: Style = Style::new().bold();
-const DIM: Style = Style::new().dimmed();
+pub(crate) const BOLD: Style = Style::new().bold();
+pub(crate) const DIM: Style = Style::new().dimmed();
 
-fn colour(verdict: Verdict) -> Style {
+pub(crate) fn colour(verdict: Verdict) -> Style {
     let colour = match verdict {
         Verdict::Allowed => AnsiColor::Green,
         Verdict::Denied => AnsiColor::Red,
@@ -21,7 +21,7 @@ fn colour(verdict: Verdict) -> Style {
     Style::new().bold().fg_color(Some(colour.into()))
 }
 
-fn painted(style: Style, text: &str) -> String {
+pub(crate) fn painted(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 

@@ -1,7 +1,11 @@
 //! Version 1 of every answer. Fields are added, never renamed or removed; a change of meaning is a `v2`.
 
+mod lab;
+
 use schemars::JsonSchema;
 use serde::Serialize;
+
+pub use lab::{Found, LabNode, LabPod, LabService, LabStatus, Probe, ProbeReport};
 
 /// The `apiVersion` of everything in here.
 pub const API_VERSION: &str = "palisade.dev/v1";

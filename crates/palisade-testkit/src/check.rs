@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use palisade_analysis::{Asked, Case, Explanation, Party as Named, PortAsked, answer};
+use palisade_engine::compile;
 use palisade_k8s::{Index, Snapshot, Text};
 use palisade_model::{Direction, Model, PortProtocol, Protocol, Severity, Verdict};
 
+use crate::compare::same_by_reach;
 use crate::coverage::Coverage;
 use crate::nodes::Nodes;
 use crate::objects::Objects;
@@ -138,12 +140,15 @@ fn check_probe(model: &Model, nodes: &Nodes, objects: &Objects, probe: &Probe, c
         Ok(explanation) => {
             let model = &explanation.model;
             let cases = primary(&explanation);
+            let compiled = compile(model);
+            let mut reach = compiled.reach();
             if cases.is_empty() != (probe.expect == Expect::None) {
                 failures.push(format!("{} endpoints, expected {:?}", cases.len(), probe.expect));
             }
             for case in cases {
                 failures.extend(check_case(model, probe, case));
                 failures.extend(check_nodes(nodes, case));
+                failures.extend(same_by_reach(&mut reach, case).err().map(|it| it.text));
                 coverage.note(model, case);
             }
         }

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use palisade_analysis::{Asked, Case, answer};
-use palisade_model::{Direction, Model};
+use palisade_analysis::{Asked, Case, answer, answer_by_family};
+use palisade_engine::Reach;
+use palisade_model::{Direction, Model, Path, Verdict};
 
 use crate::check::{asked, expectation, primary};
 use crate::objects::Objects;
@@ -31,6 +32,8 @@ pub struct Difference {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Between {
     SpecAndEngine,
+    /// One flow alone, and the whole cluster at once.
+    DecideAndReach,
     RawJudgeAndEngine,
     /// One of them can be asked and the other cannot.
     Askable,
@@ -39,15 +42,37 @@ pub enum Between {
 }
 
 /// Asks the specification and the engine, also by their reasons. The number of connections that were judged.
-pub fn spec_and_engine(model: &Model, question: &Question) -> Result<usize, Difference> {
-    let Ok(explanation) = answer(model, &question.asked()) else { return Ok(0) };
+pub fn spec_and_engine(model: &Model, reach: &mut Reach<'_>, question: &Question) -> Result<usize, Difference> {
+    let Ok(explanation) = answer_by_family(model, &question.asked()) else { return Ok(0) };
     explanation.cases.iter().try_for_each(|case| same_in_both(&explanation.model, case))?;
+    // A pod that is only asked about was not compiled.
+    if explanation.model.endpoints.len() == model.endpoints.len() {
+        explanation.cases.iter().try_for_each(|case| same_by_reach(reach, case))?;
+    }
     Ok(explanation.cases.len())
 }
 
+/// Whether the whole cluster at once says the same as one flow alone.
+pub fn same_by_reach(reach: &mut Reach<'_>, case: &Case) -> Result<(), Difference> {
+    let flow = &case.flow;
+    // What a Service leads back to itself is no pair of ends.
+    if flow.path == Path::Service && flow.from.place == flow.to.place {
+        return Ok(());
+    }
+    let differ = |text: String| Err(Difference { between: Between::DecideAndReach, text });
+    let Some(reached) = reach.between(&flow.from, &flow.to) else { return differ(format!("reach does not know {flow:?}")) };
+    let has = |set| reach.sets().contains(set, flow.protocol, flow.port);
+    let verdict = match (has(reached.allowed), has(reached.depends_on_dns)) {
+        (true, _) => Verdict::Accept,
+        (false, true) => Verdict::DependsOnDns,
+        (false, false) => Verdict::Deny,
+    };
+    if verdict == case.decision.verdict { Ok(()) } else { differ(format!("reach says {verdict:?}, decide {:?}", case.decision.verdict)) }
+}
+
 /// Asks all three. The number of connections that were judged.
-pub fn every_judge(model: &Model, objects: &Objects, question: &Question) -> Result<usize, Difference> {
-    let judged = spec_and_engine(model, question)?;
+pub fn every_judge(model: &Model, reach: &mut Reach<'_>, objects: &Objects, question: &Question) -> Result<usize, Difference> {
+    let judged = spec_and_engine(model, reach, question)?;
     let raw = raw_judge::judge(objects, &question.from, &question.to, question.protocol, question.port);
     let product = answer(model, &question.asked()).map(|explanation| {
         let verdicts = primary(&explanation).into_iter().map(|case| expectation(case.decision.verdict));

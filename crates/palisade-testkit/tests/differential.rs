@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use palisade_analysis::{Answer, Asked, Party, PortAsked, answer};
+use palisade_engine::compile;
 use palisade_model::{Model, PolicyKind, Protocol};
 use palisade_testkit::check::snapshot;
 use palisade_testkit::compare::{Between, Difference, Question, every_judge};
@@ -40,9 +41,11 @@ fn setting(name: &str) -> Option<u64> {
 fn judge(generated: &Generated) -> Result<usize, (Option<&Question>, Difference)> {
     let model = snapshot("cluster.json", &generated.objects.to_json()).model;
     every_policy_counts(&model, &generated.objects).map_err(|it| (None, it))?;
+    let compiled = compile(&model);
+    let mut reach = compiled.reach();
     let mut flows = 0;
     for question in &generated.questions {
-        flows += every_judge(&model, &generated.objects, question).map_err(|it| (Some(question), it))?;
+        flows += every_judge(&model, &mut reach, &generated.objects, question).map_err(|it| (Some(question), it))?;
     }
     Ok(flows)
 }

@@ -14,6 +14,7 @@ Examples:
   palisade explain -f manifests/ --from shop/web --to shop/db --port 5432
   kubectl get netpol,ns,pods -A -o yaml | palisade explain -f - --from shop/web --to shop/db --port 80
   palisade test -f manifests/ expectations.yaml
+  palisade lab up -f manifests/                                   a cluster of namespaces, with real packets
 
 As a kubectl plugin: name the binary kubectl-palisade, on your PATH, and say `kubectl palisade …`.
 Exit codes: 0 yes, allowed, clean; 1 no, denied, found something; 2 could not tell.")]
@@ -48,13 +49,14 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     Test(TestArgs),
     Nft(NftArgs),
+    Lab(crate::lab::LabArgs),
     Demo(DemoArgs),
     Completions(CompletionsArgs),
     Schema(SchemaArgs),
 }
 
 /// Where the objects come from.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Input")]
 pub(crate) struct InputArgs {
     /// A file, a folder or `-` for standard input; may be repeated. Without it a live cluster is asked
@@ -218,7 +220,9 @@ pub(crate) enum NftHook {
 
 /// Show what Palisade does, with an example cluster and no cluster needed
 ///
-/// Reads the example of a shop with three tiers, a second tenant and monitoring, prints the verdict of every pair with its reason, and explains one.
+/// Builds a shop with three tiers, a second tenant and monitoring as a cluster of network namespaces, tries every pair with real packets, prints what
+/// became of each with its reason, explains one, changes a policy while it runs and shows what that did. Then all of it is gone. Without root it prints
+/// the verdicts alone.
 #[derive(Args, Debug)]
 pub(crate) struct DemoArgs {}
 
@@ -247,6 +251,12 @@ pub(crate) enum SchemaOf {
     Explanation,
     /// The schema of `test -o json`
     TestReport,
+    /// The schema of `lab probe -o json`
+    ProbeReport,
+    /// The schema of `lab status -o json`
+    LabStatus,
+    /// The schema of each line of `lab denied -o json`
+    Denial,
     /// Every name that Palisade gives to something outside itself, as Markdown
     Names,
     /// Every command with its help, as Markdown

@@ -1,41 +1,121 @@
-//! `palisade demo`: the example cluster, every verdict with its reason, then one explanation.
+//! `palisade demo`: the example cluster with real packets, a change while it runs, and what the change did. Without root: the verdicts alone.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
+use palisade_agent::Event;
 use palisade_analysis::{Asked, Party, PortAsked, answer};
 use palisade_k8s::Text;
+use palisade_kernel::{KernelError, Namespace};
+use palisade_lab::{Lab, NodeEvent, Options, everybody, plan};
 use palisade_model::{Model, Protocol};
-use palisade_report::{explained, text, v1};
+use palisade_report::{explained, lab_text, text, v1};
 use palisade_runtime::Gathered;
 
 use crate::cli::DemoArgs;
 use crate::input::{self, Input};
-use crate::outcome::Outcome;
+use crate::lab::{Bar, count, outside, try_all};
+use crate::outcome::{Exit, Outcome};
+use crate::printer::Printer;
+
+const INTRODUCTION: &str = "A shop of three tiers, a second tenant and monitoring (examples/shop)";
+const NO_ROOT: &str = "this is what policy decides; as root (sudo make demo) it is shown with real packets in network namespaces\n\n";
 
 /// The example, as it stands in examples/shop.
 const EXAMPLE: &[(&str, &str)] = &[
     ("examples/shop/1-namespaces.yaml", include_str!("../../../examples/shop/1-namespaces.yaml")),
     ("examples/shop/2-workloads.yaml", include_str!("../../../examples/shop/2-workloads.yaml")),
-    ("examples/shop/3-developers.yaml", include_str!("../../../examples/shop/3-developers.yaml")),
+    DEVELOPERS,
     ("examples/shop/4-admins.yaml", include_str!("../../../examples/shop/4-admins.yaml")),
 ];
+const DEVELOPERS: (&str, &str) = ("examples/shop/3-developers.yaml", include_str!("../../../examples/shop/3-developers.yaml"));
+/// What stands in place of the developers' policies after the change.
+const CHANGE: (&str, &str) = ("examples/shop.change.yaml", include_str!("../../../examples/shop.change.yaml"));
 
 /// An address that belongs to nobody in the example.
 const CLIENT: &str = "203.0.113.7";
 
-pub(crate) fn run(_: &DemoArgs) -> Result<Outcome> {
-    let texts = EXAMPLE.iter().map(|(file, content)| Text { file: Arc::from(*file), content: Arc::from(*content) }).collect();
-    let input = input::from(Gathered { texts, ..Gathered::default() });
-    let mut out = String::from("A shop of three tiers, a second tenant and monitoring (examples/shop). Who reaches whom, and why:\n");
-    out.push_str(&table(&input)?);
-    out.push_str("\n$ palisade explain -f examples/shop --from shop/web --to shop/db --port 5432\n");
-    out.push_str(&text::explanation(&explain(&input, "shop/web", "shop/db", 5432)?, text::Detail::Decisive));
-    Ok(Outcome::said(out))
+pub(crate) fn run(_: &DemoArgs, printer: Printer) -> Result<Outcome> {
+    let input = read(EXAMPLE.iter().copied());
+    match Namespace::create() {
+        Ok(_) => shown(&input, printer),
+        Err(KernelError::NoPermission) => {
+            let table = format!("{INTRODUCTION}. Who reaches whom, and why:\n{}", decided(&input)?);
+            Ok(Outcome { stderr: NO_ROOT.to_owned(), ..Outcome::said(format!("{table}{}", explanation(&input)?)) })
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn read(files: impl Iterator<Item = (&'static str, &'static str)>) -> Input {
+    let texts = files.map(|(file, content)| Text { file: Arc::from(file), content: Arc::from(content) }).collect();
+    input::from(Gathered { texts, ..Gathered::default() })
+}
+
+/// The whole of it, with packets. What takes time is said before it is done.
+fn shown(input: &Input, printer: Printer) -> Result<Outcome> {
+    let options = Options::default();
+    printer.out(&format!("{INTRODUCTION}, as a cluster of network namespaces.\n"))?;
+    let (events, heard) = channel();
+    let bar = Bar::new();
+    let (mut lab, notes) = Lab::up(plan(&input.snapshot.model, &options)?, events, |progress| bar.show(&progress))?;
+    bar.clear();
+    if let Some(note) = notes.first() {
+        bail!("not everything listens: {note}");
+    }
+    let nodes = lab.plan().model.nodes.len();
+    printer.out(&format!(
+        "{nodes} nodes are up, with {} pods. Everybody to every port, with real packets:\n",
+        input.snapshot.model.endpoints.len()
+    ))?;
+    let before = tried(&mut lab)?;
+    printer.out(&format!("{}\n{}{}", lab_text::probes(&before), count(&before), explanation(input)?))?;
+    printer.out(&format!("\n$ cp {} {}      while the cluster runs\n", CHANGE.0, DEVELOPERS.0))?;
+    heard.try_iter().for_each(drop);
+    let changed = read(EXAMPLE.iter().map(|it| if it.0 == DEVELOPERS.0 { CHANGE } else { *it }));
+    let next = lab.plan().next(&changed.snapshot.model, &options)?;
+    lab.apply(next, |_| {})?;
+    let after = tried(&mut lab)?;
+    printer.out(&lab_text::changes(&before, &after))?;
+    printer.out(&format!("\nWhat the nodes say of the packets they dropped since:\n{}\n{}", denials(&heard), count(&after)))?;
+    drop(lab);
+    printer.out("\nThe cluster is gone. Yours:  sudo palisade lab up -f examples/shop --watch\n")?;
+    let exit = if before.differ + after.differ == 0 { Exit::Yes } else { Exit::No };
+    Ok(Outcome::exited(exit))
+}
+
+fn tried(lab: &mut Lab) -> Result<v1::ProbeReport> {
+    let strangers = outside(&lab.plan().model);
+    let trials = everybody(lab.plan(), &strangers);
+    try_all(lab, &trials, None)
+}
+
+/// The events of both nodes: one for each rule, and how many more there were. They come in any order.
+fn denials(heard: &Receiver<NodeEvent>) -> String {
+    let mut by_rule: BTreeMap<(Option<String>, String), BTreeSet<String>> = BTreeMap::new();
+    for event in heard.try_iter() {
+        if let Event::Denied(denial) = event.event {
+            let denial = denial.report();
+            by_rule.entry((denial.direction.clone(), denial.sentence.clone())).or_default().insert(text::denial(&denial));
+        }
+    }
+    let told = |lines: &BTreeSet<String>| {
+        let first = lines.first().map(|it| it.trim_end().to_owned()).unwrap_or_default();
+        let more = if lines.len() > 1 { format!("  (and {} more)", lines.len() - 1) } else { String::new() };
+        format!("  {first}{more}\n")
+    };
+    by_rule.values().map(told).collect()
+}
+
+fn explanation(input: &Input) -> Result<String> {
+    let explained = text::explanation(&explain(input, "shop/web", "shop/db", 5432)?, text::Detail::Decisive);
+    Ok(format!("\n$ palisade explain -f examples/shop --from shop/web --to shop/db --port 5432\n{explained}"))
 }
 
 /// Every workload and an outside client, to every port that a workload declares.
-fn table(input: &Input) -> Result<String> {
+pub(crate) fn decided(input: &Input) -> Result<String> {
     let model = &input.snapshot.model;
     let mut rows = Vec::new();
     for to in &model.endpoints {

@@ -1,35 +1,38 @@
 //! The binary: arguments to one of the other crates, and nothing else.
 //!
-//! A command returns what to print and how to exit; only `main` prints.
+//! A command returns what to print and how to exit; one that goes on for long is handed the printer.
 
 mod cli;
 mod completions;
 mod demo;
 mod explain;
 mod input;
+mod lab;
 mod names;
 mod nft;
 mod outcome;
+mod printer;
 mod schema;
 mod test;
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
 
 fn main() -> ExitCode {
     let cli = parse();
+    let printer = printer::Printer::new(cli.color.choice());
     let outcome = match &cli.command {
         cli::Command::Explain(args) => explain::run(args),
         cli::Command::Test(args) => test::run(args),
         cli::Command::Nft(args) => nft::run(args),
-        cli::Command::Demo(args) => demo::run(args),
+        cli::Command::Lab(args) => lab::run(args, printer),
+        cli::Command::Demo(args) => demo::run(args, printer),
         cli::Command::Completions(args) => Ok(completions::run(args)),
         cli::Command::Schema(args) => schema::run(args),
     };
     let outcome = outcome.unwrap_or_else(|error| outcome::Outcome::cannot_tell(format!("error: {error:#}\n")));
-    match print(&cli, &outcome) {
+    match printer.err(&outcome.stderr).and_then(|()| printer.out(&outcome.stdout)) {
         // A reader that has seen enough has closed the pipe; that is no failure of ours.
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::from(2),
         Ok(()) | Err(_) => ExitCode::from(outcome.exit.code()),
@@ -43,14 +46,4 @@ fn parse() -> cli::Cli {
     let command = cli::Cli::command();
     let command = if plugin { command.bin_name("kubectl palisade") } else { command };
     cli::Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
-}
-
-fn print(cli: &cli::Cli, outcome: &outcome::Outcome) -> std::io::Result<()> {
-    let choice = cli.color.choice();
-    let mut stderr = anstream::AutoStream::new(std::io::stderr().lock(), choice);
-    stderr.write_all(outcome.stderr.as_bytes())?;
-    stderr.flush()?;
-    let mut stdout = anstream::AutoStream::new(std::io::stdout().lock(), choice);
-    stdout.write_all(outcome.stdout.as_bytes())?;
-    stdout.flush()
 }

@@ -35,6 +35,11 @@ impl Outcome {
         Outcome { stdout, stderr: String::new(), exit: Exit::Yes }
     }
 
+    /// Everything has been said.
+    pub(crate) fn exited(exit: Exit) -> Outcome {
+        Outcome { stdout: String::new(), stderr: String::new(), exit }
+    }
+
     /// No answer, and why.
     pub(crate) fn cannot_tell(stderr: String) -> Outcome {
         Outcome { stdout: String::new(), stderr, exit: Exit::CannotTell }

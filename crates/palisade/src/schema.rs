@@ -12,6 +12,9 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<Outcome> {
     Ok(Outcome::said(match args.of {
         SchemaOf::Explanation => schema_of::<v1::Explanation>()?,
         SchemaOf::TestReport => schema_of::<v1::TestReport>()?,
+        SchemaOf::ProbeReport => schema_of::<v1::ProbeReport>()?,
+        SchemaOf::LabStatus => schema_of::<v1::LabStatus>()?,
+        SchemaOf::Denial => schema_of::<v1::Denial>()?,
         SchemaOf::Names => names(),
         SchemaOf::Cli => commands(),
     }))
@@ -38,15 +41,16 @@ fn commands() -> String {
     let mut out = String::from("# Commands\n\nEvery command with its help. Written by `palisade schema cli`.\n");
     let mut root = Cli::command().term_width(100);
     root.build();
-    section(&mut out, &mut root, "palisade");
-    let names: Vec<String> = root.get_subcommands().map(|it| it.get_name().to_owned()).filter(|it| it != "help").collect();
-    for name in names {
-        if let Some(command) = root.find_subcommand_mut(&name) {
-            let mut command = command.clone().term_width(100);
-            section(&mut out, &mut command, &format!("palisade {name}"));
-        }
-    }
+    sections(&mut out, &root, "palisade");
     out
+}
+
+/// A command and all below it.
+fn sections(out: &mut String, command: &clap::Command, title: &str) {
+    section(out, &mut command.clone().term_width(100), title);
+    for below in command.get_subcommands().filter(|it| it.get_name() != "help") {
+        sections(out, below, &format!("{title} {}", below.get_name()));
+    }
 }
 
 fn section(out: &mut String, command: &mut clap::Command, title: &str) {

@@ -96,10 +96,12 @@ fn properties(text: &str) -> Result<(), (Broken, String)> {
     }
     // What has no name is named by its place, which the raw judge does not know.
     let trusted = !read.diagnostics.iter().any(|it| it.severity == Severity::Error || it.code == "nameless");
+    let compiled = palisade_engine::compile(&read.model);
+    let mut reach = compiled.reach();
     for question in questions(&read.model) {
         let same = match objects.as_ref().filter(|_| trusted) {
-            Some(objects) => every_judge(&read.model, objects, &question),
-            None => spec_and_engine(&read.model, &question),
+            Some(objects) => every_judge(&read.model, &mut reach, objects, &question),
+            None => spec_and_engine(&read.model, &mut reach, &question),
         };
         same.map_err(|it| (Broken::JudgesDisagree, format!("{question}: {:?}: {}", it.between, it.text)))?;
     }

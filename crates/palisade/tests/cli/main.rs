@@ -2,10 +2,11 @@
 //!
 //! Whole outputs are compared with golden/. `SNAPSHOTS=overwrite cargo test -p palisade` accepts new ones.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot write its fixtures has failed")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot write its fixtures has failed")]
 
 mod bad_input;
 mod explain;
+mod lab;
 mod misc;
 mod nft;
 mod test;

@@ -1,13 +1,22 @@
-//! The rest of the face: help, version, completions, demo, the plugin's name.
+//! The rest of the face: help, version, completions, the plugin's name.
 
 use snapbox::cmd::{Command, cargo_bin};
-use snapbox::file;
 
 use crate::palisade;
 
 #[test]
 fn help_has_examples() {
-    for line in ["--help", "explain --help", "test --help", "nft --help", "completions --help"] {
+    for line in [
+        "--help",
+        "explain --help",
+        "test --help",
+        "nft --help",
+        "lab --help",
+        "lab up --help",
+        "lab probe --help",
+        "lab exec --help",
+        "completions --help",
+    ] {
         let help = palisade(line).assert().success();
         assert!(String::from_utf8_lossy(&help.get_output().stdout).contains("Examples:"), "{line}");
     }
@@ -24,11 +33,6 @@ fn completions_know_every_command() {
         let script = palisade(&format!("completions {shell}")).assert().success();
         assert!(String::from_utf8_lossy(&script.get_output().stdout).contains("explain"), "{shell}");
     }
-}
-
-#[test]
-fn demo_shows_every_verdict_with_its_reason() {
-    palisade("demo").assert().success().stdout_eq(file!["golden/demo.txt"]);
 }
 
 #[test]

@@ -1,0 +1,168 @@
+//! What a program does with one other end. The plain way, rule by rule: rows are held against it, and it answers what rows leave out.
+
+use palisade_model::{Action, Direction};
+
+use crate::compile::intern::Lists;
+use crate::compile::ports::{PortSetId, PortSets, range};
+use crate::compile::rules::{Compact, Everyone, Names, Parts, Peers};
+use crate::compile::{Compiled, Foreign, Kind, Program};
+
+/// How the other end stands to the subject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Relation {
+    /// Another namespace, or no pod.
+    Apart,
+    /// A pod of the same namespace with these labels.
+    SameNamespace { labels: u32 },
+    /// The node that the subject runs on.
+    OwnNode,
+}
+
+/// What a tier leaves behind: traffic that it accepts, traffic that the next tier decides, traffic that would be accepted if a name resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Outcome {
+    pub(crate) accepted: PortSetId,
+    pub(crate) open: PortSetId,
+    pub(crate) perhaps: PortSetId,
+}
+
+/// What passes in the end, and what would if a name resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Passing {
+    pub(crate) accepted: PortSetId,
+    pub(crate) perhaps: PortSetId,
+}
+
+enum Hit {
+    Yes,
+    Perhaps,
+    No,
+}
+
+/// What evaluation reads.
+pub(crate) struct Context<'c> {
+    pub(crate) parts: &'c Parts,
+    pub(crate) views: &'c Lists,
+    pub(crate) blocks: &'c Lists,
+    pub(crate) port_views: &'c Lists,
+    pub(crate) direction: Direction,
+}
+
+impl Compiled {
+    pub(crate) fn context(&self, direction: Direction) -> Context<'_> {
+        Context { parts: &self.parts, views: &self.views, blocks: &self.regions.lists, port_views: &self.port_views, direction }
+    }
+}
+
+impl Context<'_> {
+    /// All three tiers.
+    pub(crate) fn passing(&self, program: Program, foreign: Foreign, relation: Relation, sets: &mut PortSets) -> Passing {
+        let admin = self.ordered(program.admin, program.ports, foreign, relation, sets);
+        let network = self.network(program.network, program.ports, foreign, relation, sets);
+        let baseline = self.ordered(program.baseline, program.ports, foreign, relation, sets);
+        combine(admin, network, baseline, sets)
+    }
+
+    /// SPEC: semantics 2.2: rules in order, the first match ends the tier.
+    pub(crate) fn ordered(&self, list: u32, ports: u32, foreign: Foreign, relation: Relation, sets: &mut PortSets) -> Outcome {
+        let (mut accepted, mut left, mut passed, mut perhaps) = (PortSetId::NONE, PortSetId::ALL, PortSetId::NONE, PortSetId::NONE);
+        for rule in self.rules(list) {
+            let hit = self.hit(&rule.peers, foreign, relation);
+            if matches!(hit, Hit::No) {
+                continue;
+            }
+            let traffic = self.traffic(rule, ports, foreign, sets);
+            let met = sets.and(left, traffic);
+            if matches!(hit, Hit::Perhaps) {
+                perhaps = sets.or(perhaps, met);
+                continue;
+            }
+            left = sets.without(left, met);
+            match rule.action {
+                Action::Accept => accepted = sets.or(accepted, met),
+                Action::Pass => passed = sets.or(passed, met),
+                Action::Deny => {}
+            }
+        }
+        Outcome { accepted, open: sets.or(left, passed), perhaps }
+    }
+
+    /// SPEC: semantics 0, step 4: additive, and final for a pod that is isolated.
+    pub(crate) fn network(&self, list: Option<u32>, ports: u32, foreign: Foreign, relation: Relation, sets: &mut PortSets) -> Outcome {
+        let Some(list) = list else { return Outcome { accepted: PortSetId::NONE, open: PortSetId::ALL, perhaps: PortSetId::NONE } };
+        // SPEC: semantics 1.8.
+        let mut accepted = if relation == Relation::OwnNode { PortSetId::ALL } else { PortSetId::NONE };
+        for rule in self.rules(list) {
+            if matches!(self.hit(&rule.peers, foreign, relation), Hit::Yes) {
+                let traffic = self.traffic(rule, ports, foreign, sets);
+                accepted = sets.or(accepted, traffic);
+            }
+        }
+        Outcome { accepted, open: PortSetId::NONE, perhaps: PortSetId::NONE }
+    }
+
+    pub(crate) fn rules(&self, list: u32) -> impl Iterator<Item = &Compact> {
+        self.parts.lists.get(list).iter().filter_map(|it| self.parts.rules.get(*it))
+    }
+
+    fn hit(&self, peers: &Peers, foreign: Foreign, relation: Relation) -> Hit {
+        match peers.everyone {
+            Everyone::Yes => return Hit::Yes,
+            Everyone::ButOwnNode => return if relation == Relation::OwnNode { Hit::No } else { Hit::Yes },
+            Everyone::No => {}
+        }
+        let view = self.views.get(foreign.view);
+        let by_kind = match foreign.kind {
+            Kind::Pod => peers.pods.iter().any(|it| self.parts.peers.default_of(*it) != view.binary_search(it).is_ok()),
+            Kind::Node => peers.nodes.iter().any(|it| view.binary_search(it).is_ok()),
+            Kind::Outside => false,
+        };
+        let local = match relation {
+            Relation::SameNamespace { labels } => peers.local.iter().any(|it| self.parts.pods.holds(*it, labels)),
+            Relation::Apart | Relation::OwnNode => false,
+        };
+        let blocks = self.blocks.get(foreign.blocks);
+        if by_kind || local || peers.blocks.iter().any(|it| blocks.binary_search(it).is_ok()) {
+            return Hit::Yes;
+        }
+        match (peers.names, foreign.kind) {
+            // SPEC: semantics 7.4.
+            (Names::Anywhere, _) | (Names::Outside, Kind::Node | Kind::Outside) => Hit::Perhaps,
+            (Names::Outside, Kind::Pod) | (Names::None, _) => Hit::No,
+        }
+    }
+
+    /// The traffic of a rule, with the ports that its names stand for at the destination.
+    fn traffic(&self, rule: &Compact, own: u32, foreign: Foreign, sets: &mut PortSets) -> PortSetId {
+        if rule.named.is_empty() {
+            return rule.ports;
+        }
+        let at_destination = match self.direction {
+            Direction::Egress => foreign.ports,
+            Direction::Ingress => own,
+        };
+        let view = self.port_views.get(at_destination);
+        let mut parts = Vec::new();
+        for named in rule.named.iter().filter_map(|it| self.parts.named.get(*it)) {
+            let of_name = view.chunks(2).filter(|it| it.first() == Some(&named.name)).filter_map(|it| it.get(1)).copied();
+            let of_protocol = of_name.filter(|it| named.protocol.is_none_or(|protocol| range(protocol).contains(it)));
+            parts.extend(of_protocol.map(|it| (it, it + 1)));
+        }
+        let named = sets.of(parts);
+        sets.or(rule.ports, named)
+    }
+}
+
+/// What three tiers let pass together.
+pub(crate) fn combine(admin: Outcome, network: Outcome, baseline: Outcome, sets: &mut PortSets) -> Passing {
+    // SPEC: semantics 0: what nobody decides is accepted.
+    let last = sets.or(baseline.accepted, baseline.open);
+    let below = sets.and(network.open, last);
+    let below = sets.or(network.accepted, below);
+    let below = sets.and(admin.open, below);
+    let accepted = sets.or(admin.accepted, below);
+    let reached = sets.and(admin.open, network.open);
+    let perhaps = sets.and(reached, baseline.perhaps);
+    let perhaps = sets.or(admin.perhaps, perhaps);
+    Passing { accepted, perhaps: sets.without(perhaps, accepted) }
+}

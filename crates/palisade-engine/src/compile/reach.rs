@@ -1,0 +1,127 @@
+//! Who reaches whom, and with which traffic: every pair of ends answered from rows, none worked out by itself.
+
+use std::net::IpAddr;
+
+use palisade_model::{Direction, End, EndpointId, PerDirection, Place};
+use rustc_hash::FxHashMap;
+
+use crate::compile::evaluate::{Passing, Relation};
+use crate::compile::ports::{PortSetId, PortSets};
+use crate::compile::rows::{Postings, Rows};
+use crate::compile::{Compiled, Foreign, Kind, Placed};
+
+/// Answers about pairs of ends.
+#[derive(Debug)]
+pub struct Reach<'c> {
+    compiled: &'c Compiled,
+    sets: PortSets,
+    rows: PerDirection<Rows>,
+    /// What a program does with a pod of the same namespace: by program, view and labels.
+    own: PerDirection<FxHashMap<(u32, u32, u32), Passing>>,
+}
+
+/// What passes between two ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ReachEnd {
+    /// Traffic that passes.
+    pub allowed: PortSetId,
+    /// Traffic that passes if a domain name in a policy resolves to the destination, and is dropped otherwise.
+    pub depends_on_dns: PortSetId,
+}
+
+impl Compiled {
+    /// Works out who reaches whom.
+    pub fn reach(&self) -> Reach<'_> {
+        let postings = Postings::of(self);
+        let mut sets = self.parts.ports.clone();
+        let egress = Rows::work_out(self, Direction::Egress, &postings, &mut sets);
+        let ingress = Rows::work_out(self, Direction::Ingress, &postings, &mut sets);
+        Reach { compiled: self, sets, rows: PerDirection { egress, ingress }, own: PerDirection::default() }
+    }
+
+    pub(crate) fn no_blocks(&self) -> u32 {
+        self.no_blocks
+    }
+
+    /// What is seen of an end; None for a pod that is not at that address.
+    fn seen(&self, end: &End) -> Option<u32> {
+        match (end.place, end.address) {
+            (Place::Pod(id), address) => self.pod(id)?.seen.iter().find(|it| it.0 == address).map(|it| it.1),
+            (Place::Node(id), Some(address)) => self.nodes.get(id.0)?.iter().find(|it| it.0 == address).map(|it| it.1),
+            (Place::Outside, Some(address)) => {
+                let blocks = self.regions.holding(address);
+                self.foreign.id_of(&Foreign { kind: Kind::Outside, view: 0, blocks, ports: 0 })
+            }
+            (Place::Node(_) | Place::Outside, None) => None,
+        }
+    }
+}
+
+impl Reach<'_> {
+    /// The sets that answers speak of.
+    pub fn sets(&self) -> &PortSets {
+        &self.sets
+    }
+
+    /// What `from` may open towards `to`, straight and not by way of a Service. None for an end that was not compiled.
+    pub fn between(&mut self, from: &End, to: &End) -> Option<ReachEnd> {
+        if from.place == to.place && matches!(from.place, Place::Pod(_)) {
+            return Some(ReachEnd { allowed: PortSetId::ALL, depends_on_dns: PortSetId::NONE });
+        }
+        let egress = self.passing(Direction::Egress, from, to)?;
+        let ingress = self.passing(Direction::Ingress, to, from)?;
+        let allowed = self.sets.and(egress.accepted, ingress.accepted);
+        let either = |reach: &mut Self, a: Passing| reach.sets.or(a.accepted, a.perhaps);
+        let (a, b) = (either(self, egress), either(self, ingress));
+        let perhaps = self.sets.and(a, b);
+        Some(ReachEnd { allowed, depends_on_dns: self.sets.without(perhaps, allowed) })
+    }
+
+    /// What the subject's program lets pass with another end.
+    fn passing(&mut self, direction: Direction, subject: &End, other: &End) -> Option<Passing> {
+        let Place::Pod(id) = subject.place else {
+            return Some(Passing { accepted: PortSetId::ALL, perhaps: PortSetId::NONE });
+        };
+        let pod = self.compiled.pod(id)?;
+        let view = self.compiled.seen(other)?;
+        let program = *pod.programs.of(direction);
+        let relation = self.relation(direction, pod, other);
+        if relation == Relation::Apart {
+            let rows = self.rows.of(direction);
+            let kind = self.compiled.foreign.get(view)?.kind;
+            let row = rows.rows.get(*rows.of_program.get(usize::try_from(program).ok()?)?)?;
+            return rows.passing.get(row.at(view, kind)).copied();
+        }
+        let labels = if let Relation::SameNamespace { labels } = relation { labels } else { u32::MAX };
+        if let Some(known) = self.own.of(direction).get(&(program, view, labels)) {
+            return Some(*known);
+        }
+        let foreign = *self.compiled.foreign.get(view)?;
+        let of = *self.compiled.programs.of(direction).get(program)?;
+        let passing = self.compiled.context(direction).passing(of, foreign, relation, &mut self.sets);
+        self.own.of_mut(direction).insert((program, view, labels), passing);
+        Some(passing)
+    }
+
+    fn relation(&self, direction: Direction, subject: &Placed, other: &End) -> Relation {
+        match other.place {
+            Place::Pod(id) => match self.compiled.pod(id) {
+                Some(pod) if pod.namespace == subject.namespace => Relation::SameNamespace { labels: pod.labels },
+                Some(_) | None => Relation::Apart,
+            },
+            Place::Node(id) if direction == Direction::Ingress && subject.node == Some(id) => Relation::OwnNode,
+            Place::Node(_) | Place::Outside => Relation::Apart,
+        }
+    }
+
+    /// Ranges of addresses outside of the cluster that policy tells apart, with an end that stands for each.
+    pub fn outside(&self) -> impl Iterator<Item = (IpAddr, IpAddr, End)> + '_ {
+        self.compiled.outside.iter().map(|(first, last, _)| (*first, *last, End { place: Place::Outside, address: Some(*first) }))
+    }
+
+    /// The ends of a pod, one for each address.
+    pub fn ends(&self, id: EndpointId) -> impl Iterator<Item = End> + '_ {
+        let seen = self.compiled.pod(id).map(|it| it.seen.as_slice()).unwrap_or_default();
+        seen.iter().map(move |(address, _)| End { place: Place::Pod(id), address: *address })
+    }
+}

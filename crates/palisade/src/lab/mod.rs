@@ -1,0 +1,135 @@
+//! `palisade lab`: a cluster of namespaces, held by a process in the background that the other commands talk to.
+
+mod args;
+mod history;
+mod process;
+mod serve;
+mod server;
+mod up;
+mod watch;
+
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use palisade_kernel::Namespace;
+use palisade_lab::control::{self, AskError, Frame, Output, ProbeRequest, Request};
+
+use args::{ExecArgs, LabCommand, ProbeArgs};
+pub(crate) use args::{LabArgs, UpArgs};
+pub(crate) use server::{count, outside, try_all};
+pub(crate) use up::Bar;
+
+use crate::cli;
+use crate::outcome::{Exit, Outcome};
+use crate::printer::Printer;
+
+/// How long a lab may take to end.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) fn run(args: &LabArgs, printer: Printer) -> Result<Outcome> {
+    match &args.command {
+        LabCommand::Up(args) if args.foreground => serve::run(args, printer),
+        LabCommand::Up(args) => up::run(args, printer),
+        LabCommand::Probe(args) => ask(&args.lab.name, &probe_request(args), printer),
+        LabCommand::Exec(args) => exec(args, printer),
+        LabCommand::Status(args) => ask(&args.lab.name, &Request::Status { output: output(args.output) }, printer),
+        LabCommand::Denied(args) => ask(&args.lab.name, &Request::Denied { follow: args.follow, output: output(args.output) }, printer),
+        LabCommand::Down(args) => down(&args.lab.name, printer),
+    }
+}
+
+fn output(it: cli::Output) -> Output {
+    match it {
+        cli::Output::Text => Output::Text,
+        cli::Output::Json => Output::Json,
+    }
+}
+
+fn probe_request(args: &ProbeArgs) -> Request {
+    let one = args.from.clone().zip(args.to.clone()).map(|(from, to)| ProbeRequest {
+        from,
+        to,
+        protocol: args.protocol.clone(),
+        port: args.port.clone(),
+    });
+    Request::Probe { one, output: output(args.output) }
+}
+
+/// Asks and prints what comes.
+fn ask(lab: &str, request: &Request, printer: Printer) -> Result<Outcome> {
+    let code = control::ask(lab, request, |frame| match frame {
+        Frame::Out(text) => printer.out(&text),
+        Frame::Err(text) => printer.err(&text),
+        Frame::Namespace(_) | Frame::Progress(_) | Frame::Exit(_) => Ok(()),
+    });
+    Ok(Outcome::exited(exit(code.map_err(with_help)?)))
+}
+
+fn exit(code: u8) -> Exit {
+    match code {
+        0 => Exit::Yes,
+        1 => Exit::No,
+        _ => Exit::CannotTell,
+    }
+}
+
+fn with_help(error: AskError) -> anyhow::Error {
+    match error {
+        AskError::NoLab(_) => anyhow!("{error}; `palisade lab up -f DIR` starts one"),
+        AskError::Ended | AskError::Io(_) => error.into(),
+    }
+}
+
+fn exec(args: &ExecArgs, printer: Printer) -> Result<Outcome> {
+    let mut found: Option<PathBuf> = None;
+    let request = Request::Where { of: args.place.clone() };
+    let code = control::ask(&args.lab.name, &request, |frame| {
+        match frame {
+            Frame::Namespace(path) => found = Some(path),
+            Frame::Err(text) => printer.err(&text)?,
+            Frame::Out(_) | Frame::Progress(_) | Frame::Exit(_) => {}
+        }
+        Ok(())
+    })
+    .map_err(with_help)?;
+    let Some(path) = found else { return Ok(Outcome::exited(exit(code))) };
+    Namespace::open(&path)?.enter()?;
+    let Some((program, rest)) = args.command.split_first() else { bail!("a command is missing after `--`") };
+    let mark = format!("{}={}", process::MARK, args.lab.name);
+    let (key, value) = mark.split_once('=').unwrap_or((process::MARK, ""));
+    // Only returns if the command could not be started.
+    let error = std::process::Command::new(program).args(rest).env(key, value).exec();
+    Err(error).with_context(|| format!("`{}`", program.to_string_lossy()))
+}
+
+fn down(lab: &str, printer: Printer) -> Result<Outcome> {
+    let asked = control::ask(lab, &Request::Down, |frame| match frame {
+        Frame::Out(text) => printer.out(&text),
+        Frame::Err(text) => printer.err(&text),
+        Frame::Namespace(_) | Frame::Progress(_) | Frame::Exit(_) => Ok(()),
+    });
+    match asked {
+        Ok(_) => {
+            let deadline = Instant::now() + PATIENCE;
+            while control::process(lab).is_ok() {
+                if Instant::now() > deadline {
+                    bail!("the process of lab `{lab}` has not ended within {} seconds", PATIENCE.as_secs());
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Ok(Outcome::exited(Exit::Yes))
+        }
+        // Its process may have been killed, and commands in its pods live on: only they can keep a namespace.
+        Err(AskError::NoLab(_)) => {
+            let ended = process::end_marked(lab)?;
+            let text = match ended.as_slice() {
+                [] => format!("no lab `{lab}` is up, and nothing of one is left\n"),
+                some => format!("no lab `{lab}` is up; ended what was left of one: {}\n", some.join(", ")),
+            };
+            Ok(Outcome::said(text))
+        }
+        Err(error @ (AskError::Ended | AskError::Io(_))) => Err(error.into()),
+    }
+}

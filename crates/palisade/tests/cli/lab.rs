@@ -1,0 +1,250 @@
+//! `palisade lab` and the demo on real packets. Each test has a lab of its own name, and ends it whatever happens. Without root every test says
+//! so and passes.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, geteuid};
+use snapbox::cmd::{Command, cargo_bin};
+use snapbox::file;
+
+use crate::{folder, palisade, root};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A lab of the test's own name.
+struct Lab(&'static str);
+
+impl Lab {
+    /// None, and a word about it, without root.
+    fn named(name: &'static str) -> Option<Lab> {
+        if is_root() { Some(Lab(name)) } else { None }
+    }
+
+    fn run(&self, line: &str) -> Output {
+        let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
+        palisade(&format!("lab {command} --name {} {rest}", self.0)).output().unwrap()
+    }
+
+    /// What a command prints, if it exits as it should.
+    fn says(&self, line: &str, code: i32) -> String {
+        let output = self.run(line);
+        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(code), "lab {line}\n{stdout}\n{stderr}");
+        stdout + &stderr
+    }
+
+    fn process(&self) -> i32 {
+        let status: serde_json::Value = serde_json::from_str(&self.says("status -o json", 0)).unwrap();
+        i32::try_from(status["process"].as_i64().unwrap()).unwrap()
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        self.run("down");
+    }
+}
+
+fn is_root() -> bool {
+    if !geteuid().is_root() {
+        writeln!(std::io::stderr(), "skipped: needs root").unwrap();
+    }
+    geteuid().is_root()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Waits for something that comes by itself.
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what} has not come within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_lab_goes_up_answers_and_goes_down() {
+    let Some(lab) = Lab::named("cli-whole") else { return };
+    let up = lab.says("up -f examples/shop --ipv6 --nodes 2", 0);
+    assert!(up.contains("lab cli-whole is up: 2 nodes, 5 pods, 3 Services, 6 policies, routed"), "{up}");
+    let probed = lab.says("probe", 0);
+    assert!(probed.contains("80 connections tried with packets: 22 reached, 58 denied; all as policy says"), "{probed}");
+    lab.says("probe --from shop/web --to svc/shop/api --port 80", 0);
+    let denied = lab.says("probe --from shop/web --to shop/db --port 5432", 1);
+    assert!(denied.contains("isolated for ingress by `db-from-api`"), "{denied}");
+    let told = lab.says("denied", 0);
+    assert!(
+        told.contains("denied  shop/web (10.244.0.4) → shop/db (10.244.4.3) tcp/5432  ingress: isolated by NetworkPolicy shop/db-from-api"),
+        "{told}"
+    );
+    let status = lab.says("status", 0);
+    assert!(status.contains("shop/web") && status.contains("10.96.0."), "{status}");
+    let down = lab.says("down", 0);
+    assert!(down.contains("lab cli-whole is down"), "{down}");
+    assert!(lab.says("status", 2).contains("no lab `cli-whole` is up"));
+}
+
+#[test]
+fn json_of_a_lab_fits_its_schemas() {
+    let Some(lab) = Lab::named("cli-json") else { return };
+    lab.says("up -f examples/shop", 0);
+    let probes = lab.says("probe -o json", 0);
+    let denials = lab.says("denied -o json", 0);
+    assert!(denials.lines().count() >= 20, "{denials}");
+    for (schema, documents) in [
+        ("probe-report", vec![probes]),
+        ("lab-status", vec![lab.says("status -o json", 0)]),
+        ("denial", denials.lines().map(str::to_owned).collect()),
+    ] {
+        let path = root().join(format!("docs/schema/{schema}.v1.json"));
+        let schema: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        for document in documents {
+            jsonschema::validate(&schema, &serde_json::from_str(&document).unwrap()).unwrap_or_else(|error| panic!("{error}\n{document}"));
+        }
+    }
+}
+
+#[test]
+fn a_second_lab_of_the_name_is_refused_and_the_first_is_named() {
+    let Some(lab) = Lab::named("cli-twice") else { return };
+    lab.says("up -f examples/shop", 0);
+    let refused = lab.says("up -f examples/shop", 2);
+    assert!(refused.contains(&format!("lab `cli-twice` is up already: process {}", lab.process())), "{refused}");
+    assert!(refused.contains("palisade lab down"), "{refused}");
+    lab.says("probe", 0);
+}
+
+#[test]
+fn commands_run_in_the_network_of_a_pod() {
+    let Some(lab) = Lab::named("cli-exec") else { return };
+    lab.says("up -f examples/shop", 0);
+    let own = lab.says("exec shop/web -- ip -br address show dev eth0", 0);
+    assert!(own.contains("10.244.0.4"), "{own}");
+    let table = lab.says("exec node/lab-1 -- nft list table inet palisade", 0);
+    assert!(table.contains("np/shop/api-from-web#0"), "{table}");
+    assert!(lab.says("exec shop/nobody -- true", 2).contains("no pod `shop/nobody` is in the lab"));
+    assert!(lab.says("exec shop/web -- no-such-program", 2).contains("no-such-program"));
+    assert_eq!(lab.run("exec outside -- sh -c exit").status.code(), Some(0));
+}
+
+#[test]
+fn down_ends_what_runs_in_the_pods() {
+    let Some(lab) = Lab::named("cli-left") else { return };
+    lab.says("up -f examples/shop", 0);
+    let mut left = std::process::Command::new(cargo_bin!("palisade"));
+    let mut left = left.args(["lab", "exec", "--name", "cli-left", "shop/web", "--", "sleep", "600"]).spawn().unwrap();
+    wait_until("sleep", || std::fs::read_to_string(format!("/proc/{}/comm", left.id())).is_ok_and(|it| it == "sleep\n"));
+    let down = lab.says("down", 0);
+    assert!(down.contains(&format!("ended sleep ({})", left.id())), "{down}");
+    left.wait().unwrap();
+}
+
+#[test]
+fn a_killed_lab_leaves_nothing_and_can_be_built_again() {
+    let Some(lab) = Lab::named("cli-killed") else { return };
+    lab.says("up -f examples/shop", 0);
+    let namespace = std::fs::read_link(namespace_of(&lab, "shop/web")).unwrap();
+    let mut left = std::process::Command::new(cargo_bin!("palisade"));
+    let mut left = left.args(["lab", "exec", "--name", "cli-killed", "shop/web", "--", "sleep", "600"]).spawn().unwrap();
+    wait_until("sleep", || std::fs::read_to_string(format!("/proc/{}/comm", left.id())).is_ok_and(|it| it == "sleep\n"));
+    kill(Pid::from_raw(lab.process()), Signal::SIGKILL).unwrap();
+    wait_until("the end of the lab", || lab.run("status").status.code() == Some(2));
+    let down = lab.says("down", 0);
+    assert!(down.contains(&format!("ended what was left of one: sleep ({})", left.id())), "{down}");
+    left.wait().unwrap();
+    wait_until("the end of the namespace", || !anybody_in(&namespace));
+    lab.says("up -f examples/shop", 0);
+    lab.says("probe", 0);
+}
+
+/// The file by which the lab holds a pod's namespace.
+fn namespace_of(lab: &Lab, pod: &str) -> PathBuf {
+    let output = lab.says(&format!("exec {pod} -- readlink /proc/self/ns/net"), 0);
+    let own = output.trim().to_owned();
+    let files = std::fs::read_dir(format!("/proc/{}/fd", lab.process())).unwrap();
+    let found = files.map(|it| it.unwrap().path()).find(|it| std::fs::read_link(it).is_ok_and(|link| link == Path::new(&own)));
+    found.unwrap_or_else(|| panic!("the lab does not hold {own}"))
+}
+
+/// Whether some process lives in a network namespace or holds it open.
+fn anybody_in(namespace: &Path) -> bool {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|it| it.path());
+    let mut links = processes.flat_map(|it| {
+        let open = std::fs::read_dir(it.join("fd")).into_iter().flatten().flatten().map(|it| it.path());
+        open.chain([it.join("ns/net")]).collect::<Vec<_>>()
+    });
+    links.any(|it| std::fs::read_link(it).is_ok_and(|link| link == namespace))
+}
+
+#[test]
+fn changed_files_are_followed_and_broken_ones_change_nothing() {
+    let Some(lab) = Lab::named("cli-watch") else { return };
+    let read = |name: &str| std::fs::read_to_string(root().join("examples").join(name)).unwrap();
+    let names = ["shop/1-namespaces.yaml", "shop/2-workloads.yaml", "shop/3-developers.yaml", "shop/4-admins.yaml"];
+    let files: Vec<(String, String)> = names.iter().map(|it| (it.replace("shop/", ""), read(it))).collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, content)| (name.as_str(), content.as_str())).collect();
+    let folder = folder(&files);
+    lab.says(&format!("up -f {} --watch", folder.path().display()), 0);
+    let asks = "probe --from shop/web --to shop/db --port 5432";
+    lab.says(asks, 1);
+    std::fs::write(folder.path().join("3-developers.yaml"), read("shop.change.yaml")).unwrap();
+    wait_until("the change", || lab.run(asks).status.code() == Some(0));
+    std::fs::write(folder.path().join("3-developers.yaml"), "kind: [").unwrap();
+    wait_until("the refusal", || lab.says("status", 0).contains("the lab stays as it was"));
+    lab.says(asks, 0);
+    std::fs::remove_file(folder.path().join("3-developers.yaml")).unwrap();
+    wait_until("the removal", || lab.run("probe --from 203.0.113.7 --to shop/db --port 5432").status.code() == Some(0));
+}
+
+#[test]
+fn manifests_with_errors_build_no_lab() {
+    let Some(lab) = Lab::named("cli-broken") else { return };
+    let refused = lab.says("up -f crates/palisade/tests/cli/slips.yaml", 2);
+    assert!(refused.contains("the lab was not built"), "{refused}");
+    assert!(lab.says("status", 2).contains("no lab"));
+    assert!(lab.says("up -f examples/shop --nodes 0", 2).contains("one node at least"));
+}
+
+#[test]
+fn without_root_there_is_a_sentence_and_the_verdicts() {
+    if !is_root() {
+        return;
+    }
+    let as_nobody = |arguments: &[&str]| {
+        // The binary may be where nobody may go.
+        let folder = tempfile::tempdir().unwrap();
+        let binary = folder.path().join("palisade");
+        std::fs::copy(cargo_bin!("palisade"), &binary).unwrap();
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(folder.path(), open).unwrap();
+        let shop = folder.path().join("shop.yaml");
+        let files = ["1-namespaces", "2-workloads", "3-developers", "4-admins"];
+        let all: Vec<String> =
+            files.iter().map(|it| std::fs::read_to_string(root().join(format!("examples/shop/{it}.yaml"))).unwrap()).collect();
+        std::fs::write(&shop, all.join("---\n")).unwrap();
+        let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+        let run = Command::new("setpriv").args(nobody).arg(&binary).args(arguments).current_dir(folder.path()).env("NO_COLOR", "1");
+        run.output().unwrap()
+    };
+    let up = as_nobody(&["lab", "up", "-f", "shop.yaml"]);
+    assert_eq!(up.status.code(), Some(2), "{up:?}");
+    assert!(text(&up.stderr).contains("a lab needs root"), "{up:?}");
+    assert!(text(&up.stdout).contains("shop/api               allowed   rule 0 of NetworkPolicy shop/db-from-api"), "{up:?}");
+    let demo = as_nobody(&["demo"]);
+    assert_eq!(demo.status.code(), Some(0), "{demo:?}");
+    snapbox::assert_data_eq!(text(&demo.stdout), file!["golden/demo-decided.txt"]);
+}
+
+#[test]
+fn the_demo_shows_every_verdict_with_packets_and_a_change() {
+    if is_root() {
+        palisade("demo").assert().success().stdout_eq(file!["golden/demo.txt"]);
+    }
+}
