@@ -42,18 +42,22 @@ struct Table<'a> {
     digits: usize,
 }
 
-/// One line: its name, what was measured, and what it is compared with.
+/// One line: its name, what was measured, and how that compares with the baseline.
 type Line<'a> = (&'a str, Spread, Option<f64>);
 
 impl Table<'_> {
     fn text(&self, lines: &[Line<'_>]) -> String {
         let Table { title, unit, scale, digits } = self;
-        let mut text = format!("\n{title:<46} {:>12} {:>24} {:>8}\n", "median", "least .. most", "ratio");
-        for (name, spread, baseline) in lines {
+        let names = lines.iter().map(|(name, ..)| name.chars().count());
+        let width = names.chain([title.chars().count()]).max().unwrap_or_default();
+        let last = if lines.iter().any(|(.., ratio)| ratio.is_some()) { "ratio" } else { "" };
+        let mut text = format!("\n{}\n", format!("{title:<width$} {:>12} {:>24} {last:>8}", "median", "least .. most").trim_end());
+        for (name, spread, ratio) in lines {
             let between = format!("{:.digits$} .. {:.digits$}", spread.least * scale, spread.most * scale);
             let median = format!("{:.digits$} {unit}", spread.median * scale);
-            let ratio = baseline.map_or_else(|| "-".to_owned(), |it| format!("{:.2}", spread.median / it));
-            let written = writeln!(text, "{name:<46} {median:>12} {between:>24} {ratio:>8}");
+            let ratio = ratio.map_or_else(String::new, |it| format!("{it:.2}"));
+            let line = format!("{name:<width$} {median:>12} {between:>24} {ratio:>8}");
+            let written = writeln!(text, "{}", line.trim_end());
             debug_assert!(written.is_ok());
         }
         text
@@ -72,15 +76,15 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_the_table_has_its_ratio_to_what_it_is_compared_with() {
+    fn a_line_of_the_table_has_a_ratio_where_there_is_one() {
         let spread = |median| Spread { median, least: median, most: median };
         let table = Table { title: "time", unit: "ms", scale: 1e3, digits: 1 };
-        let text = table.text(&[("plain", spread(0.01), Some(0.01)), ("own", spread(0.025), Some(0.01)), ("other", spread(1.0), None)]);
+        let text = table.text(&[("plain", spread(0.01), Some(1.0)), ("own", spread(0.025), Some(2.5)), ("other", spread(1.0), None)]);
         let lines: Vec<Vec<&str>> = text.lines().skip(2).map(|it| it.split_whitespace().collect()).collect();
         let expected = [
             vec!["plain", "10.0", "ms", "10.0", "..", "10.0", "1.00"],
             vec!["own", "25.0", "ms", "25.0", "..", "25.0", "2.50"],
-            vec!["other", "1000.0", "ms", "1000.0", "..", "1000.0", "-"],
+            vec!["other", "1000.0", "ms", "1000.0", "..", "1000.0"],
         ];
         assert_eq!(lines, expected);
     }

@@ -56,10 +56,11 @@ pub(crate) fn parse(options: &[&str]) -> Result<()> {
         list.push(cpu_time(&explain_list, &[0, 1])?);
     }
     let plain = Spread::of(&plain)?;
+    let line = |name, spread: Spread| (name, spread, Some(spread.median / plain.median));
     let lines: [Line<'_>; 3] = [
-        ("words of the same files (wc)", plain, Some(plain.median)),
-        ("palisade explain", Spread::of(&own)?, Some(plain.median)),
-        ("the same as one List", Spread::of(&list)?, Some(plain.median)),
+        line("words of the same files (wc)", plain),
+        line("palisade explain", Spread::of(&own)?),
+        line("the same as one List", Spread::of(&list)?),
     ];
     let title = format!("CPU time of {} runs", options.runs);
     print!("{}", Table { title: &title, unit: "ms", scale: 1e3, digits: 1 }.text(&lines));

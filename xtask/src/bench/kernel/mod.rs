@@ -20,7 +20,7 @@ use self::cluster::{PolicyTypes, Size, Stack};
 use self::rows::Rows;
 use crate::workspace::{command, root};
 
-const ROUNDS: usize = 9;
+const ROUNDS: usize = 21;
 const MOST_ROUNDS: usize = 99;
 /// How often a ruleset is loaded, and a pod added.
 const LOADS: usize = 5;
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn options_are_bounded_and_known() {
-        assert_eq!(Options::read(&[]).unwrap(), Options { rounds: 9, extent: Extent::Whole });
+        assert_eq!(Options::read(&[]).unwrap(), Options { rounds: 21, extent: Extent::Whole });
         assert_eq!(Options::read(&["--quick", "--rounds", "3"]).unwrap(), Options { rounds: 3, extent: Extent::Quick });
         for wrong in [&["--rounds", "0"][..], &["--rounds", "1000"], &["--rounds"], &["--quick", "yes"]] {
             assert!(Options::read(wrong).is_err(), "{wrong:?}");

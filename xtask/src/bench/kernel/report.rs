@@ -6,7 +6,7 @@ use super::super::{Line, Spread, Table};
 use super::changes::{Pod, PodChange, amount, load, pod};
 use super::clock::Took;
 use super::cluster::{LOCAL, WORKLOADS};
-use super::rows::{Measure, Row, Rows};
+use super::rows::{Measure, Rows};
 use super::{Clusters, LOADS, Options, PODS};
 
 /// Connections and packets.
@@ -21,7 +21,6 @@ pub(super) fn traffic(rows: &Rows) -> Result<()> {
 }
 
 fn print(rows: &Rows, measure: Measure, table: &Table<'_>) -> Result<()> {
-    let of = |row: &Row, measure| row.values.get(&measure).map(|it| Spread::of(it)).transpose();
     // Nothing is logged over the baseline, so a logged packet is compared with one that is not.
     let compared = match measure {
         Measure::DeniedAndLogged => Measure::Denied,
@@ -29,11 +28,18 @@ fn print(rows: &Rows, measure: Measure, table: &Table<'_>) -> Result<()> {
     };
     let mut lines: Vec<Line<'_>> = Vec::new();
     for row in &rows.rows {
-        let baseline = rows.rows.get(row.baseline).map(|it| of(it, compared)).transpose()?.flatten();
-        lines.extend(of(row, measure)?.map(|spread| (row.name.as_str(), spread, baseline.map(|it| it.median))));
+        let Some(values) = row.values.get(&measure) else { continue };
+        let baseline = rows.rows.get(row.baseline).and_then(|it| it.values.get(&compared));
+        lines.push((row.name.as_str(), Spread::of(values)?, baseline.map(|it| ratio(values, it)).transpose()?));
     }
     print!("{}", table.text(&lines));
     Ok(())
+}
+
+/// Round by round, so that a round in which the machine was slow says as much as any other.
+fn ratio(values: &[f64], baseline: &[f64]) -> Result<f64> {
+    let ratios: Vec<f64> = values.iter().zip(baseline).map(|(value, baseline)| value / baseline).collect();
+    Ok(Spread::of(&ratios)?.median)
 }
 
 /// Loading the table, and a pod more or less.
@@ -64,13 +70,13 @@ pub(super) fn changes(rows: &Rows, clusters: &Clusters) -> Result<()> {
     let table = Table { title: "one pod", unit: "µs", scale: 1e6, digits: 1 };
     print!("{}", table.text(&plain(&lines)));
     for (name, kind, changed) in &pods {
-        println!("  {name}, {}: an element of {}", word(*kind), changed.maps.join(", "));
+        println!("  {name}, {} pod: one element of each of {}", word(*kind), changed.maps.join(", "));
     }
     Ok(())
 }
 
 fn of_pod(name: &str, kind: Pod, changed: &PodChange) -> Result<[(String, Spread); 4]> {
-    let line = |what: &str| format!("{name}, {} pod {what}", word(kind));
+    let line = |what: &str| format!("{name}: {} pod {what}", word(kind));
     Ok([
         (line("added, difference"), Spread::of(&changed.difference)?),
         (line("added, CPU time"), cpu(&changed.added)?),

@@ -76,7 +76,7 @@ enum Loaded<'a> {
 impl Rows {
     pub(super) fn set_up(clusters: &Clusters, extent: Extent) -> Result<Rows> {
         let turn = match extent {
-            Extent::Whole => Duration::from_millis(50),
+            Extent::Whole => Duration::from_millis(25),
             Extent::Quick => Duration::from_millis(10),
         };
         let mut rows = Rows { grounds: Vec::new(), rows: Vec::new(), missing: BTreeMap::new(), turn };
