@@ -61,8 +61,8 @@ impl<K: Kernel> Agent<K> {
     }
 
     /// Brings the table to what the model wants for a node. Links are the node's ends of its pods' links.
-    pub fn apply(&mut self, model: &Model, node: NodeId, _links: BTreeMap<EndpointId, String>) -> Result<Applied, AgentError> {
-        let wanted = lower(model, NodeView { node }, &mut self.ids);
+    pub fn apply(&mut self, model: &Model, node: NodeId, links: BTreeMap<EndpointId, String>) -> Result<Applied, AgentError> {
+        let wanted = lower(model, &NodeView { node, links }, &mut self.ids);
         let applied = match &self.wanted {
             Some(before) => {
                 let changes = wanted.changes_since(before);
@@ -141,5 +141,10 @@ fn is_passing(error: &KernelError) -> bool {
 
 /// What the kernel keeps of a ruleset: all but the origins.
 fn same(found: &Ruleset, wanted: &Ruleset) -> bool {
-    found.chains == wanted.chains && found.data == wanted.data && found.intervals == wanted.intervals && found.verdicts == wanted.verdicts
+    let Ruleset { chains, data, intervals, verdicts, sets, origins: _ } = found;
+    *chains == wanted.chains
+        && *data == wanted.data
+        && *intervals == wanted.intervals
+        && *verdicts == wanted.verdicts
+        && *sets == wanted.sets
 }

@@ -75,6 +75,7 @@ impl Fake {
                 Change::DeleteTable => self.counts.clear(),
                 Change::DeleteChain(name) | Change::FlushChain(name) => self.counts.retain(|(chain, _), _| chain != name),
                 Change::AddTable | Change::AddChain { .. } | Change::AppendRule { .. } => {}
+                Change::AddDevices { .. } | Change::DeleteDevices { .. } => {}
                 Change::AddMap { .. } | Change::DeleteMap(_) | Change::AddElements { .. } | Change::DeleteElements { .. } => {}
             }
         }
@@ -129,7 +130,7 @@ fn refusal(Refused { object, cause }: Refused) -> Refusal {
         Cause::InUse => Errno::EBUSY,
         Cause::Invalid => Errno::EINVAL,
         Cause::Unread => Errno::ENODATA,
-        Cause::BaseChain => Errno::EOPNOTSUPP,
+        Cause::BaseChain | Cause::WrongHook => Errno::EOPNOTSUPP,
         Cause::TooDeep => Errno::EMLINK,
     };
     Refusal { object, errno }

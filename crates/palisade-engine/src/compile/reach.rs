@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use palisade_model::{Direction, End, EndpointId, PerDirection, Place};
 use rustc_hash::FxHashMap;
 
-use crate::compile::evaluate::{Passing, Relation};
+use crate::compile::evaluate::{Passing, Relation, Sets};
 use crate::compile::ports::{PortSetId, PortSets};
 use crate::compile::rows::{Postings, Rows};
 use crate::compile::{Compiled, Foreign, Kind, Placed};
@@ -14,7 +14,7 @@ use crate::compile::{Compiled, Foreign, Kind, Placed};
 #[derive(Debug)]
 pub struct Reach<'c> {
     compiled: &'c Compiled,
-    sets: PortSets,
+    sets: Sets,
     rows: PerDirection<Rows>,
     /// What a program does with a pod of the same namespace: by program, view and labels.
     own: PerDirection<FxHashMap<(u32, u32, u32), Passing>>,
@@ -33,7 +33,7 @@ impl Compiled {
     /// Works out who reaches whom.
     pub fn reach(&self) -> Reach<'_> {
         let postings = Postings::of(self);
-        let mut sets = self.parts.ports.clone();
+        let mut sets = Sets::of(self.parts.ports.clone());
         let egress = Rows::work_out(self, Direction::Egress, &postings, &mut sets);
         let ingress = Rows::work_out(self, Direction::Ingress, &postings, &mut sets);
         Reach { compiled: self, sets, rows: PerDirection { egress, ingress }, own: PerDirection::default() }
@@ -60,7 +60,7 @@ impl Compiled {
 impl Reach<'_> {
     /// The sets that answers speak of.
     pub fn sets(&self) -> &PortSets {
-        &self.sets
+        &self.sets.ports
     }
 
     /// What `from` may open towards `to`, straight and not by way of a Service. None for an end that was not compiled.
@@ -70,11 +70,11 @@ impl Reach<'_> {
         }
         let egress = self.passing(Direction::Egress, from, to)?;
         let ingress = self.passing(Direction::Ingress, to, from)?;
-        let allowed = self.sets.and(egress.accepted, ingress.accepted);
-        let either = |reach: &mut Self, a: Passing| reach.sets.or(a.accepted, a.perhaps);
+        let allowed = self.sets.ports.and(egress.accepted, ingress.accepted);
+        let either = |reach: &mut Self, a: Passing| reach.sets.ports.or(a.accepted, a.perhaps);
         let (a, b) = (either(self, egress), either(self, ingress));
-        let perhaps = self.sets.and(a, b);
-        Some(ReachEnd { allowed, depends_on_dns: self.sets.without(perhaps, allowed) })
+        let perhaps = self.sets.ports.and(a, b);
+        Some(ReachEnd { allowed, depends_on_dns: self.sets.ports.without(perhaps, allowed) })
     }
 
     /// What the subject's program lets pass with another end.
