@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use palisade_kernel::{Kernel as _, Namespace, Nftables};
-use palisade_model::Model;
+use palisade_kernel::{Kernel as _, Links, Namespace, Nftables};
+use palisade_model::{EndpointId, Model};
 use palisade_nft::{Change, Ids, NodeView, Ruleset, Transaction, VerdictMap, lower};
 
 use super::clock::{Took, timed};
-use super::cluster::{LOCAL, NODE, Size};
+use super::cluster::{LOCAL, NODE, Size, is_called};
+use super::ground::{LINK, TO_SERVER};
 
 /// A cluster and what became of it.
 #[derive(Debug)]
@@ -45,8 +46,12 @@ pub(super) fn lowered(size: Size, pods: &[Pod]) -> Lowered {
     Lowered { size, ruleset, lowering, grown }
 }
 
+/// With the sources of the called pods bound to their link. Callers share theirs with pods of other nodes, so it is not a pod's.
 fn of_node(model: &Model, ids: &mut Ids) -> Ruleset {
-    lower(model, NodeView { node: NODE }, ids)
+    let local = model.endpoints.iter().enumerate().filter(|(_, it)| it.node == Some(NODE));
+    let called = local.filter(|(_, it)| it.addresses.first().is_some_and(|it| is_called(*it)));
+    let links = called.map(|(at, _)| (EndpointId(at), TO_SERVER.to_owned())).collect();
+    lower(model, &NodeView { node: NODE, links }, ids)
 }
 
 /// How much a ruleset is.
@@ -59,6 +64,7 @@ pub(super) struct Amount {
 
 pub(super) fn amount(ruleset: &Ruleset) -> Amount {
     let data = ruleset.data.values().map(|it| it.elements.len());
+    let sets = ruleset.sets.values().map(|it| it.elements.len());
     let intervals = ruleset.intervals.values().map(|it| it.elements.len());
     let verdicts = ruleset.verdicts.values().map(|it| match it {
         VerdictMap::Numbers(elements) => elements.len(),
@@ -67,7 +73,7 @@ pub(super) fn amount(ruleset: &Ruleset) -> Amount {
     Amount {
         chains: ruleset.chains.len(),
         rules: ruleset.chains.values().map(|it| it.rules.len()).sum(),
-        elements: data.chain(intervals).chain(verdicts).sum(),
+        elements: data.chain(intervals).chain(verdicts).chain(sets).sum(),
     }
 }
 
@@ -75,6 +81,8 @@ pub(super) fn amount(ruleset: &Ruleset) -> Amount {
 pub(super) fn load(ruleset: &Ruleset) -> Result<Took> {
     let namespace = Namespace::create()?;
     namespace.run(|| {
+        // A chain at ingress wants its link.
+        Links::open()?.add_veth(TO_SERVER, LINK, &namespace)?;
         let mut kernel = Nftables::open()?;
         let ((), took) = timed(|| Ok(kernel.load(ruleset)?))?;
         Ok(took)
@@ -119,6 +127,7 @@ fn touched(transaction: &Transaction) -> Vec<String> {
         Change::DeleteElements { map, .. } => format!("out of {map}"),
         Change::AddChain { name, .. } | Change::DeleteChain(name) | Change::FlushChain(name) => format!("chain {name}"),
         Change::AppendRule { chain, .. } => format!("rule of {chain}"),
+        Change::AddDevices { chain, .. } | Change::DeleteDevices { chain, .. } => format!("devices of {chain}"),
         Change::AddMap { name, .. } | Change::DeleteMap(name) => format!("map {name}"),
         Change::AddTable | Change::DeleteTable => "the table".to_owned(),
     };

@@ -167,6 +167,14 @@ pub(super) fn local(at: usize, family: Family) -> IpAddr {
     nth(if at < CALLERS { CALLER_NETS } else { SERVER_NETS }, at, family)
 }
 
+/// Whether an address is one of the called pods'.
+pub(super) fn is_called(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(it) => it.to_bits() >> 8 == SERVER_NETS.0.to_bits() >> 8,
+        IpAddr::V6(it) => it.to_bits() >> 16 == SERVER_NETS.1.to_bits() >> 16,
+    }
+}
+
 /// The address of a pod elsewhere.
 pub(super) fn remote(at: usize, family: Family) -> IpAddr {
     nth(REMOTE_NETS, at, family)

@@ -13,9 +13,9 @@ use palisade_model::Family;
 use super::cluster::{CALLER_NETS, CALLERS, LOCAL, REMOTE_NETS, SERVER_NETS, local, remote};
 
 /// The link of client and of server, and what the router calls the other end.
-const LINK: &str = "eth0";
+pub(super) const LINK: &str = "eth0";
 const TO_CLIENT: &str = "client";
-const TO_SERVER: &str = "server";
+pub(super) const TO_SERVER: &str = "server";
 /// How many pods elsewhere call by IPv6: there every address of a loopback is one by itself.
 pub(super) const CALLERS_V6: usize = 256;
 
