@@ -1,13 +1,13 @@
-//! Measurements, as ratios to a baseline that is measured in the same run: other machines and busy neighbours cancel out.
+//! What it costs to read a large folder of manifests, as a ratio to a plain read of the same files.
 //!
-//! CPU time of the child (user and system) is what is compared, by bash's `time`: elapsed time says more about the neighbours.
+//! CPU time of the child (user and system) is measured by bash's `time`.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use super::{Line, Spread, Table};
 use crate::generate::{Amount, manifests, write};
 use crate::workspace::{command, root};
 
@@ -50,18 +50,20 @@ pub(crate) fn parse(options: &[&str]) -> Result<()> {
     let explain = explain(&binary, &folder.0);
     let baseline = baseline(&folder.0);
     let (mut plain, mut own, mut list) = (Vec::new(), Vec::new(), Vec::new());
-    // In turns, so that whatever slows the machine down slows all.
     for _ in 0..options.runs {
         plain.push(cpu_time(&baseline, &[0])?);
         own.push(cpu_time(&explain, &[0, 1])?);
         list.push(cpu_time(&explain_list, &[0, 1])?);
     }
-    let rows = [
-        ("words of the same files (wc)", Spread::of(&plain)?),
-        ("palisade explain", Spread::of(&own)?),
-        ("the same as one List", Spread::of(&list)?),
+    let plain = Spread::of(&plain)?;
+    let line = |name, spread: Spread| (name, spread, Some(spread.median / plain.median));
+    let lines: [Line<'_>; 3] = [
+        line("words of the same files (wc)", plain),
+        line("palisade explain", Spread::of(&own)?),
+        line("the same as one List", Spread::of(&list)?),
     ];
-    print!("{}", table(&rows, options.runs));
+    let title = format!("CPU time of {} runs", options.runs);
+    print!("{}", Table { title: &title, unit: "ms", scale: 1e3, digits: 1 }.text(&lines));
     match peak_memory(&explain) {
         Some(kibibytes) => println!("memory at its peak: {:.1} MiB", kibibytes / 1024.0),
         None => println!("memory at its peak: not known on this system"),
@@ -198,46 +200,9 @@ fn peak_memory(words: &[String]) -> Option<f64> {
     peak
 }
 
-/// Of several measurements.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Spread {
-    median: f64,
-    least: f64,
-    most: f64,
-}
-
-impl Spread {
-    fn of(values: &[f64]) -> Result<Spread> {
-        let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let at = |index: usize| sorted.get(index).copied().context("nothing was measured");
-        let median = (at(sorted.len().saturating_sub(1) / 2)? + at(sorted.len() / 2)?) / 2.0;
-        Ok(Spread { median, least: at(0)?, most: at(sorted.len() - 1)? })
-    }
-}
-
-/// The first row is what the others are compared with.
-fn table(rows: &[(&str, Spread)], runs: usize) -> String {
-    let baseline = rows.first().map_or(f64::NAN, |(_, spread)| spread.median);
-    let mut text = format!("\n{:<30} {:>10} {:>19} {:>8}\n", format!("CPU time of {runs} runs"), "median", "least .. most", "ratio");
-    for (name, spread) in rows {
-        let between = format!("{:.1} .. {:.1}", spread.least * 1e3, spread.most * 1e3);
-        let written = writeln!(text, "{name:<30} {:>7.1} ms {between:>16} ms {:>8.1}", spread.median * 1e3, spread.median / baseline);
-        debug_assert!(written.is_ok());
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_median_is_the_middle_one_or_between_two() {
-        assert_eq!(Spread::of(&[3.0, 1.0, 2.0]).unwrap(), Spread { median: 2.0, least: 1.0, most: 3.0 });
-        assert_eq!(Spread::of(&[4.0, 1.0]).unwrap(), Spread { median: 2.5, least: 1.0, most: 4.0 });
-        assert!(Spread::of(&[]).is_err());
-    }
 
     #[test]
     fn timings_are_read_in_any_locale() {
@@ -262,12 +227,5 @@ mod tests {
         assert!(cpu_time(&words("exit 1"), &[0, 1]).is_ok());
         let error = cpu_time(&words("echo broken >&2; exit 2"), &[0, 1]).unwrap_err();
         assert!(error.to_string().ends_with("broken"), "{error}");
-    }
-
-    #[test]
-    fn the_table_compares_with_its_first_row() {
-        let spread = |median| Spread { median, least: median, most: median };
-        let text = table(&[("plain", spread(0.01)), ("own", spread(0.025))], 3);
-        assert!(text.contains("plain") && text.lines().last().unwrap().ends_with(" 2.5"), "{text}");
     }
 }

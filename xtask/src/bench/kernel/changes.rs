@@ -1,0 +1,135 @@
+//! What it costs to change the table: all of it, and one pod more or less.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use palisade_kernel::{Kernel as _, Links, Namespace, Nftables};
+use palisade_model::{EndpointId, Model};
+use palisade_nft::{Change, Ids, NodeView, Ruleset, Transaction, VerdictMap, lower};
+
+use super::clock::{Took, timed};
+use super::cluster::{LOCAL, NODE, Size, is_called};
+use super::ground::{LINK, TO_SERVER};
+
+/// A cluster and what became of it.
+#[derive(Debug)]
+pub(super) struct Lowered {
+    pub(super) size: Size,
+    pub(super) ruleset: Ruleset,
+    pub(super) lowering: Duration,
+    /// One pod more, and the ruleset then.
+    pub(super) grown: Vec<(Pod, Ruleset)>,
+}
+
+/// Where the pod is that is added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pod {
+    Remote,
+    Local,
+}
+
+/// Lowers a cluster, and again with one pod more of each kind that is asked for.
+pub(super) fn lowered(size: Size, pods: &[Pod]) -> Lowered {
+    let (mut ids, mut model) = (Ids::default(), size.model());
+    let start = Instant::now();
+    let ruleset = of_node(&model, &mut ids);
+    let lowering = start.elapsed();
+    let mut grown = Vec::new();
+    for pod in pods {
+        model.endpoints.push(match pod {
+            Pod::Remote => size.remote_pod(size.remote),
+            Pod::Local => size.local_pod(LOCAL),
+        });
+        grown.push((*pod, of_node(&model, &mut ids)));
+        model.endpoints.pop();
+    }
+    Lowered { size, ruleset, lowering, grown }
+}
+
+/// With the sources of the called pods bound to their link. Callers share theirs with pods of other nodes, so it is not a pod's.
+fn of_node(model: &Model, ids: &mut Ids) -> Ruleset {
+    let local = model.endpoints.iter().enumerate().filter(|(_, it)| it.node == Some(NODE));
+    let called = local.filter(|(_, it)| it.addresses.first().is_some_and(|it| is_called(*it)));
+    let links = called.map(|(at, _)| (EndpointId(at), TO_SERVER.to_owned())).collect();
+    lower(model, &NodeView { node: NODE, links }, ids)
+}
+
+/// How much a ruleset is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Amount {
+    pub(super) chains: usize,
+    pub(super) rules: usize,
+    pub(super) elements: usize,
+}
+
+pub(super) fn amount(ruleset: &Ruleset) -> Amount {
+    let data = ruleset.data.values().map(|it| it.elements.len());
+    let sets = ruleset.sets.values().map(|it| it.elements.len());
+    let intervals = ruleset.intervals.values().map(|it| it.elements.len());
+    let verdicts = ruleset.verdicts.values().map(|it| match it {
+        VerdictMap::Numbers(elements) => elements.len(),
+        VerdictMap::Pairs { elements, .. } => elements.len(),
+    });
+    Amount {
+        chains: ruleset.chains.len(),
+        rules: ruleset.chains.values().map(|it| it.rules.len()).sum(),
+        elements: data.chain(intervals).chain(verdicts).chain(sets).sum(),
+    }
+}
+
+/// Loads a ruleset into a kernel that has none.
+pub(super) fn load(ruleset: &Ruleset) -> Result<Took> {
+    let namespace = Namespace::create()?;
+    namespace.run(|| {
+        // A chain at ingress wants its link.
+        Links::open()?.add_veth(TO_SERVER, LINK, &namespace)?;
+        let mut kernel = Nftables::open()?;
+        let ((), took) = timed(|| Ok(kernel.load(ruleset)?))?;
+        Ok(took)
+    })?
+}
+
+/// One pod added and removed again.
+#[derive(Debug, Default)]
+pub(super) struct PodChange {
+    /// Finding out what changes.
+    pub(super) difference: Vec<f64>,
+    /// CPU time and time of adding it.
+    pub(super) added: Vec<Took>,
+    pub(super) removed: Vec<Took>,
+    /// The maps that get an element.
+    pub(super) maps: Vec<String>,
+}
+
+/// Adds a pod to a table in force and removes it, so many times.
+pub(super) fn pod(router: &Namespace, old: &Ruleset, new: &Ruleset, times: usize) -> Result<PodChange> {
+    router.run(|| {
+        let mut kernel = Nftables::open()?;
+        let mut changed = PodChange { maps: touched(&new.changes_since(old)), ..PodChange::default() };
+        for _ in 0..times {
+            let (add, took) = timed(|| Ok(new.changes_since(old)))?;
+            changed.difference.push(took.cpu.as_secs_f64());
+            changed.added.push(timed(|| Ok(kernel.commit(&add)?))?.1);
+            let remove = old.changes_since(new);
+            changed.removed.push(timed(|| Ok(kernel.commit(&remove)?))?.1);
+        }
+        Ok(changed)
+    })?
+}
+
+/// What a transaction touches, as nft names it.
+fn touched(transaction: &Transaction) -> Vec<String> {
+    let name = |change: &Change| match change {
+        Change::AddElements { map, elements } => match elements.len() {
+            1 => map.clone(),
+            many => format!("{map} ({many})"),
+        },
+        Change::DeleteElements { map, .. } => format!("out of {map}"),
+        Change::AddChain { name, .. } | Change::DeleteChain(name) | Change::FlushChain(name) => format!("chain {name}"),
+        Change::AppendRule { chain, .. } => format!("rule of {chain}"),
+        Change::AddDevices { chain, .. } | Change::DeleteDevices { chain, .. } => format!("devices of {chain}"),
+        Change::AddMap { name, .. } | Change::DeleteMap(name) => format!("map {name}"),
+        Change::AddTable | Change::DeleteTable => "the table".to_owned(),
+    };
+    transaction.changes.iter().map(name).collect()
+}
