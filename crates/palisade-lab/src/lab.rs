@@ -68,6 +68,13 @@ struct Report {
     others: Sender<NodeEvent>,
 }
 
+/// What the rules of a node have counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeCounts {
+    pub node: Box<str>,
+    pub rules: Vec<RuleCount>,
+}
+
 /// How far a lab is.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Progress {
@@ -176,8 +183,8 @@ impl Lab {
     }
 
     /// What the rules of each node have counted.
-    pub fn counted(&self) -> Result<Vec<(Box<str>, Vec<RuleCount>)>, LabError> {
-        self.nodes.iter().map(|(name, node)| Ok((name.clone(), node.agent.counted()?))).collect()
+    pub fn counted(&self) -> Result<Vec<NodeCounts>, LabError> {
+        self.nodes.iter().map(|(name, node)| Ok(NodeCounts { node: name.clone(), rules: node.agent.counted()? })).collect()
     }
 
     /// What all nodes have denied so far, in numbers.

@@ -17,7 +17,7 @@ mod services;
 mod topology;
 mod trial;
 
-pub use lab::{Lab, LabError, NodeEvent, Progress};
+pub use lab::{Lab, LabError, NodeCounts, NodeEvent, Progress};
 pub use plan::{Families, Nodes, Options, Plan, PlanError, PodNetwork, plan};
 pub use question::{Finding, Question, Speaker};
 pub use trial::{NotShown, Trial, agrees, everybody, trials};

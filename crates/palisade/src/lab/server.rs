@@ -11,7 +11,7 @@ use anyhow::{Result, anyhow, bail};
 use palisade_agent::Did;
 use palisade_analysis::{Asked, Party, PortAsked};
 use palisade_lab::control::{Frame, Output, ProbeRequest, Request};
-use palisade_lab::{Finding, Lab, Options, PodNetwork, Speaker, Trial, everybody, trials};
+use palisade_lab::{Finding, Lab, NodeCounts, Options, PodNetwork, Speaker, Trial, everybody, trials};
 use palisade_model::{ContainerPort, Model, Protocol, Reached};
 use palisade_report::{decisive, lab_text, probed, text, v1, verdict};
 
@@ -200,8 +200,8 @@ impl Server {
         let held = lock(&self.lab);
         let lab = held.as_ref().ok_or_else(ending)?;
         let mut out = format!("{:>10} {:>12}\n", "packets", "bytes");
-        for (node, counts) in lab.counted()? {
-            for it in counts.into_iter().filter(|it| it.packets > 0) {
+        for NodeCounts { node, rules } in lab.counted()? {
+            for it in rules.into_iter().filter(|it| it.packets > 0) {
                 let did = match it.did {
                     Did::Drop => "dropped",
                     Did::Pass => "passed",
