@@ -17,7 +17,18 @@ const ATTEMPTS: usize = 5;
 pub struct Agent<K> {
     kernel: K,
     ids: Ids,
+    /// What was applied last.
     wanted: Option<Ruleset>,
+    standing: Standing,
+}
+
+/// What the table holds, as far as one can know without looking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// What was applied last.
+    AsLeft,
+    /// Anything, and perhaps there is none: nothing can be built on it.
+    Unknown,
 }
 
 /// What an `apply` did.
@@ -50,6 +61,7 @@ pub enum AgentError {
     /// The table is what it was before.
     #[error("the table is as it was before: {0}")]
     Kept(KernelError),
+    /// The next `apply` writes all of it.
     #[error("what the table holds is not known: {0}")]
     NotKnown(KernelError),
 }
@@ -57,26 +69,18 @@ pub enum AgentError {
 impl<K: Kernel> Agent<K> {
     /// An agent for the namespace that the kernel handle belongs to. Nothing is changed yet: what is in force stays so.
     pub fn new(kernel: K) -> Agent<K> {
-        Agent { kernel, ids: Ids::default(), wanted: None }
+        Agent { kernel, ids: Ids::default(), wanted: None, standing: Standing::Unknown }
     }
 
     /// Brings the table to what the model wants for a node. Links are the node's ends of its pods' links.
-    pub fn apply(&mut self, model: &Model, node: NodeId, _links: BTreeMap<EndpointId, String>) -> Result<Applied, AgentError> {
-        let wanted = lower(model, NodeView { node }, &mut self.ids);
-        let applied = match &self.wanted {
-            Some(before) => {
+    pub fn apply(&mut self, model: &Model, node: NodeId, links: BTreeMap<EndpointId, String>) -> Result<Applied, AgentError> {
+        let wanted = lower(model, &NodeView { node, links }, &mut self.ids);
+        let applied = match (&self.wanted, self.standing) {
+            (Some(before), Standing::AsLeft) => {
                 let changes = wanted.changes_since(before);
-                match changes.is_empty() {
-                    true => Ok(Applied::Unchanged),
-                    false => self.commit(&changes, &wanted).map(|()| Applied::Changed(changes.changes.len())),
-                }
+                if changes.is_empty() { Applied::Unchanged } else { self.change(&changes, &wanted)? }
             }
-            None => Err(AgentError::NotKnown(KernelError::Timeout(0))),
-        };
-        let applied = match applied {
-            Ok(applied) => applied,
-            // What was there was not what it should have been; all of it is written.
-            Err(_) => self.commit(&Transaction::load(&wanted), &wanted).map(|()| Applied::Loaded)?,
+            (None, _) | (_, Standing::Unknown) => self.load(&wanted)?,
         };
         self.wanted = Some(wanted);
         Ok(applied)
@@ -85,14 +89,17 @@ impl<K: Kernel> Agent<K> {
     /// Holds the table against what was applied, and puts that back if it is not there.
     pub fn check(&mut self) -> Result<Checked, AgentError> {
         let Some(wanted) = self.wanted.clone() else { return Ok(Checked::NothingWanted) };
-        let found = match self.attempt(Kernel::dump) {
-            Ok(Some(found)) if same(&found, &wanted) => return Ok(Checked::Intact),
-            Ok(Some(_)) | Err(KernelError::Foreign { .. }) => Checked::WasChanged,
-            Ok(None) => Checked::WasRemoved,
-            Err(error) => return Err(AgentError::NotKnown(error)),
+        let checked = match self.look(&wanted)? {
+            Found::Same => {
+                self.standing = Standing::AsLeft;
+                return Ok(Checked::Intact);
+            }
+            Found::Other => Checked::WasChanged,
+            Found::Nothing => Checked::WasRemoved,
         };
-        self.commit(&Transaction::load(&wanted), &wanted)?;
-        Ok(found)
+        self.standing = Standing::Unknown;
+        self.load(&wanted)?;
+        Ok(checked)
     }
 
     /// What the numbers in log prefixes stand for.
@@ -106,16 +113,53 @@ impl<K: Kernel> Agent<K> {
         &mut self.kernel
     }
 
+    /// Makes changes to what was left. If that is not there any more, all of it is written.
+    fn change(&mut self, changes: &Transaction, wanted: &Ruleset) -> Result<Applied, AgentError> {
+        let error = match self.commit(changes, wanted) {
+            Ok(()) => return Ok(Applied::Changed(changes.changes.len())),
+            Err(error) => error,
+        };
+        match (&error, &self.wanted.clone()) {
+            (AgentError::Kept(refused), Some(before)) if is_about_the_table(refused) => match self.look(before)? {
+                Found::Same => Err(error),
+                Found::Other | Found::Nothing => {
+                    self.standing = Standing::Unknown;
+                    self.load(wanted)
+                }
+            },
+            (AgentError::Kept(_) | AgentError::NotKnown(_), _) => Err(error),
+        }
+    }
+
+    /// Writes all of the table.
+    fn load(&mut self, wanted: &Ruleset) -> Result<Applied, AgentError> {
+        self.commit(&Transaction::load(wanted), wanted)?;
+        self.standing = Standing::AsLeft;
+        Ok(Applied::Loaded)
+    }
+
     /// Commits, and finds out what came of it where the answer was lost.
     fn commit(&mut self, changes: &Transaction, wanted: &Ruleset) -> Result<(), AgentError> {
         match self.attempt(|kernel| kernel.commit(changes)) {
             Ok(()) => Ok(()),
-            Err(lost @ (KernelError::Overrun | KernelError::Timeout(_) | KernelError::Truncated(_))) => match self.attempt(Kernel::dump) {
-                Ok(Some(found)) if same(&found, wanted) => Ok(()),
-                Ok(_) => Err(AgentError::Kept(lost)),
-                Err(error) => Err(AgentError::NotKnown(error)),
+            Err(lost) if is_lost(&lost) => match self.look(wanted)? {
+                Found::Same => Ok(()),
+                Found::Other | Found::Nothing => Err(AgentError::Kept(lost)),
             },
             Err(error) => Err(AgentError::Kept(error)),
+        }
+    }
+
+    /// Holds the table against a ruleset.
+    fn look(&mut self, expected: &Ruleset) -> Result<Found, AgentError> {
+        match self.attempt(Kernel::dump) {
+            Ok(Some(found)) if same(&found, expected) => Ok(Found::Same),
+            Ok(Some(_)) | Err(KernelError::Foreign { .. }) => Ok(Found::Other),
+            Ok(None) => Ok(Found::Nothing),
+            Err(error) => {
+                self.standing = Standing::Unknown;
+                Err(AgentError::NotKnown(error))
+            }
         }
     }
 
@@ -131,6 +175,13 @@ impl<K: Kernel> Agent<K> {
     }
 }
 
+/// What a look at the table found.
+enum Found {
+    Same,
+    Other,
+    Nothing,
+}
+
 /// Whether the same may go well at once. Nothing of it is in force.
 fn is_passing(error: &KernelError) -> bool {
     let passing = |errno: &Errno| [Errno::EBUSY, Errno::EINTR, Errno::EAGAIN, Errno::ENOBUFS].contains(errno);
@@ -139,7 +190,25 @@ fn is_passing(error: &KernelError) -> bool {
         || matches!(error, KernelError::Refused(refusals) if refusals.iter().all(|it| passing(&it.errno)))
 }
 
+/// Whether a transaction may be in force all the same.
+fn is_lost(error: &KernelError) -> bool {
+    matches!(error, KernelError::Overrun | KernelError::Timeout(_) | KernelError::Truncated(_))
+}
+
+/// Whether the cause may be that the table is not what it was left as.
+fn is_about_the_table(error: &KernelError) -> bool {
+    is_lost(error) || matches!(error, KernelError::Refused(_))
+}
+
 /// What the kernel keeps of a ruleset: all but the origins.
 fn same(found: &Ruleset, wanted: &Ruleset) -> bool {
-    found.chains == wanted.chains && found.data == wanted.data && found.intervals == wanted.intervals && found.verdicts == wanted.verdicts
+    let Ruleset { chains, data, intervals, verdicts, sets, origins: _ } = found;
+    *chains == wanted.chains
+        && *data == wanted.data
+        && *intervals == wanted.intervals
+        && *verdicts == wanted.verdicts
+        && *sets == wanted.sets
 }
+
+#[cfg(test)]
+mod tests;

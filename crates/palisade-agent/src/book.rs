@@ -181,9 +181,10 @@ fn origin(prefix: &str) -> Option<u32> {
 }
 
 fn denial(Key { tuple, origin }: Key, count: u64, names: &Names) -> Denial {
+    let by = names.origin(origin);
     Denial {
-        by: names.origin(origin),
-        source: names.side(tuple.source),
+        source: names.source(tuple.source, &by),
+        by,
         destination: names.side(tuple.destination),
         protocol: tuple.protocol,
         source_port: tuple.ports.map(|(source, _)| source),
@@ -221,7 +222,7 @@ mod tests {
     }
 
     fn names() -> Names {
-        let origin = Origin { direction: Direction::Ingress, reason: Reason::Isolated(Vec::new()) };
+        let origin = Origin::Policy { direction: Direction::Ingress, reason: Reason::Isolated(Vec::new()) };
         Names::of(&Model::default(), &BTreeMap::from([(7, origin)]))
     }
 
@@ -239,7 +240,7 @@ mod tests {
         let mut book = book(10);
         let side = |address: &str| Side { address: address.parse().unwrap(), name: Name::Outside };
         let expected = Denial {
-            by: DeniedBy::Origin(Origin { direction: Direction::Ingress, reason: Reason::Isolated(Vec::new()) }),
+            by: DeniedBy::Policy { direction: Direction::Ingress, reason: Reason::Isolated(Vec::new()) },
             source: side("10.0.0.1"),
             destination: side("10.0.0.2"),
             protocol: 17,

@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use palisade_model::{PodName, PortProtocol, Protocol, Reason};
-use palisade_nft::Origin;
-use palisade_report::{DecidedBy, Denied, denied, v1};
+use palisade_model::{Direction, PodName, PortProtocol, Protocol, Reason, RuleRef};
+use palisade_nft::Guard;
+use palisade_report::{Broken, DecidedBy, Denied, denied, v1};
 
 /// The first packet of a connection that was denied, or a later one after some time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,9 +26,12 @@ pub struct Denial {
 /// What denied a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeniedBy {
-    Origin(Origin),
-    /// The rule of this origin accepts, but only domain names, and this address is not known to be one of them.
-    UnresolvedName(Origin),
+    /// The policies at one of its ends.
+    Policy { direction: Direction, reason: Reason },
+    /// A rule at one of its ends that accepts, but only domain names, and this address is not known to be one of them.
+    UnresolvedName { direction: Direction, rule: RuleRef },
+    /// No policy: it could not be what it says.
+    Guard(Guard),
     /// The number of an origin that is not, or no longer, known.
     Unknown(u32),
 }
@@ -47,6 +50,8 @@ pub enum Name {
     Node(String),
     /// Nobody that the cluster knows.
     Outside,
+    /// Nobody: the packet is not from who has the address.
+    Forged,
 }
 
 impl Denial {
@@ -69,12 +74,14 @@ impl DeniedBy {
     fn decided(&self) -> DecidedBy<'_> {
         match self {
             DeniedBy::Unknown(number) => DecidedBy::Unknown(*number),
-            DeniedBy::UnresolvedName(Origin { direction, reason: Reason::Rule(rule) }) => {
-                DecidedBy::UnresolvedName { direction: *direction, rule }
-            }
-            DeniedBy::Origin(Origin { direction, reason }) | DeniedBy::UnresolvedName(Origin { direction, reason }) => {
-                DecidedBy::Policy { direction: *direction, reason }
-            }
+            DeniedBy::UnresolvedName { direction, rule } => DecidedBy::UnresolvedName { direction: *direction, rule },
+            DeniedBy::Policy { direction, reason } => DecidedBy::Policy { direction: *direction, reason },
+            DeniedBy::Guard(guard) => DecidedBy::Broken(match guard {
+                Guard::ForgedSource => Broken::ForgedSource,
+                Guard::ForgedNode => Broken::ForgedNode,
+                Guard::InvalidState => Broken::InvalidState,
+                Guard::NotABeginning => Broken::NotABeginning,
+            }),
         }
     }
 }
@@ -84,7 +91,7 @@ impl Side {
         let (pod, node) = match &self.name {
             Name::Pod(name) => (Some(name.to_string()), None),
             Name::Node(name) => (None, Some(name.clone())),
-            Name::Outside => (None, None),
+            Name::Outside | Name::Forged => (None, None),
         };
         v1::DenialSide { pod, node, address: self.address.to_string() }
     }
@@ -102,7 +109,7 @@ fn protocol(number: u8) -> Protocol {
 
 #[cfg(test)]
 mod tests {
-    use palisade_model::{Direction, PolicyKind, PolicyRef, RuleRef};
+    use palisade_model::{PolicyKind, PolicyRef};
 
     use super::*;
 
@@ -110,10 +117,9 @@ mod tests {
     fn a_denial_is_told_with_names() {
         let policy = PolicyRef { kind: PolicyKind::ClusterNetworkPolicy, namespace: None, name: "web".into() };
         let rule = RuleRef { policy, direction: Direction::Egress, index: 2, name: None };
-        let origin = Origin { direction: Direction::Egress, reason: Reason::Rule(rule) };
         let pod = PodName { namespace: "shop".into(), name: "web".into() };
         let denial = Denial {
-            by: DeniedBy::Origin(origin.clone()),
+            by: DeniedBy::Policy { direction: Direction::Egress, reason: Reason::Rule(rule.clone()) },
             source: Side { address: "10.1.0.4".parse().unwrap(), name: Name::Pod(pod) },
             destination: Side { address: "192.0.2.1".parse().unwrap(), name: Name::Node("n1".to_owned()) },
             protocol: 1,
@@ -130,8 +136,18 @@ mod tests {
         assert_eq!((report.icmp, report.packets), (Some(v1::DenialIcmp { r#type: 8, code: 0 }), 2));
         assert_eq!(report.sentence, "ClusterNetworkPolicy web rule 2 denies");
         let outside = Side { address: "203.0.113.1".parse().unwrap(), name: Name::Outside };
-        let report = Denial { by: DeniedBy::UnresolvedName(origin), destination: outside, protocol: 132, ..denial }.report();
+        let report = Denial {
+            by: DeniedBy::UnresolvedName { direction: Direction::Egress, rule },
+            destination: outside,
+            protocol: 132,
+            ..denial.clone()
+        }
+        .report();
         assert_eq!((report.to.pod, report.to.node, report.protocol.as_str()), (None, None, "sctp"));
         assert_eq!(report.sentence, "ClusterNetworkPolicy web rule 2 accepts a domain name, and none is known to be this address");
+        let forged = Side { address: "10.1.0.4".parse().unwrap(), name: Name::Forged };
+        let report = Denial { by: DeniedBy::Guard(Guard::ForgedSource), source: forged, ..denial }.report();
+        assert_eq!((report.from.pod, report.from.node, report.direction), (None, None, None));
+        assert_eq!((report.reason.as_str(), report.sentence.as_str()), ("forged-source", "forged source: not an address of this pod"));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
 use palisade_model::{Action, Endpoint, Model, Reason};
-use palisade_nft::Origin;
+use palisade_nft::{Guard, Origin};
 
 use crate::denial::{DeniedBy, Name, Side};
 
@@ -33,6 +33,15 @@ impl Names {
         Names { addresses, origins: origins.iter().map(|(number, origin)| (*number, by(model, origin))).collect() }
     }
 
+    /// The source of a packet, whose name is not its sender's if it is forged.
+    pub(crate) fn source(&self, address: IpAddr, by: &DeniedBy) -> Side {
+        match by {
+            DeniedBy::Guard(Guard::ForgedSource | Guard::ForgedNode) => Side { address, name: Name::Forged },
+            DeniedBy::Guard(Guard::InvalidState | Guard::NotABeginning) => self.side(address),
+            DeniedBy::Policy { .. } | DeniedBy::UnresolvedName { .. } | DeniedBy::Unknown(_) => self.side(address),
+        }
+    }
+
     pub(crate) fn side(&self, address: IpAddr) -> Side {
         Side { address, name: self.addresses.get(&address).cloned().unwrap_or(Name::Outside) }
     }
@@ -44,11 +53,15 @@ impl Names {
 
 /// A packet is denied by a rule that accepts only when that rule accepts nothing but names.
 fn by(model: &Model, origin: &Origin) -> DeniedBy {
-    let Reason::Rule(rule) = &origin.reason else { return DeniedBy::Origin(origin.clone()) };
+    let (direction, reason) = match origin {
+        Origin::Guard(guard) => return DeniedBy::Guard(*guard),
+        Origin::Policy { direction, reason } => (*direction, reason.clone()),
+    };
+    let Reason::Rule(rule) = &reason else { return DeniedBy::Policy { direction, reason } };
     let policy = model.policies.iter().find(|it| it.origin == rule.policy);
     match policy.and_then(|it| it.rules.of(rule.direction).iter().find(|it| it.index == rule.index)).map(|it| it.action) {
-        Some(Action::Accept) => DeniedBy::UnresolvedName(origin.clone()),
-        Some(Action::Deny | Action::Pass) | None => DeniedBy::Origin(origin.clone()),
+        Some(Action::Accept) => DeniedBy::UnresolvedName { direction, rule: rule.clone() },
+        Some(Action::Deny | Action::Pass) | None => DeniedBy::Policy { direction, reason },
     }
 }
 
@@ -114,13 +127,32 @@ mod tests {
         let isolates = PerDirection { egress: false, ingress: false };
         let read = Policy { origin: policy.clone(), tier: Tier::Admin, rank: 0, subject: Subject::Unknown, isolates, rules };
         let model = Model { policies: vec![read], ..Model::default() };
-        let origin = |index| {
-            let rule = RuleRef { policy: policy.clone(), direction: Direction::Egress, index, name: None };
-            Origin { direction: Direction::Egress, reason: Reason::Rule(rule) }
-        };
-        let names = Names::of(&model, &BTreeMap::from([0, 1, 2].map(|it| (u32::try_from(it).unwrap(), origin(it)))));
-        let expected =
-            [DeniedBy::Origin(origin(0)), DeniedBy::Origin(origin(1)), DeniedBy::UnresolvedName(origin(2)), DeniedBy::Unknown(3)];
-        assert_eq!([0, 1, 2, 3].map(|it| names.origin(it)), expected);
+        let direction = Direction::Egress;
+        let rule = |index| RuleRef { policy: policy.clone(), direction, index, name: None };
+        let reason = |index| Reason::Rule(rule(index));
+        let mut origins = BTreeMap::from([(3, Origin::Guard(Guard::ForgedNode))]);
+        origins.extend([0, 1, 2].map(|it| (u32::try_from(it).unwrap(), Origin::Policy { direction, reason: reason(it) })));
+        let names = Names::of(&model, &origins);
+        let expected = [
+            DeniedBy::Policy { direction, reason: reason(0) },
+            DeniedBy::Policy { direction, reason: reason(1) },
+            DeniedBy::UnresolvedName { direction, rule: rule(2) },
+            DeniedBy::Guard(Guard::ForgedNode),
+            DeniedBy::Unknown(4),
+        ];
+        assert_eq!([0, 1, 2, 3, 4].map(|it| names.origin(it)), expected);
+    }
+
+    #[test]
+    fn a_forged_source_does_not_have_the_name_of_its_owner() {
+        let model = Model { endpoints: vec![pod("a", Running::Yes, &["10.0.0.1"])], ..Model::default() };
+        let names = Names::of(&model, &BTreeMap::new());
+        let address = "10.0.0.1".parse().unwrap();
+        for (guard, forged) in
+            [(Guard::ForgedSource, true), (Guard::ForgedNode, true), (Guard::InvalidState, false), (Guard::NotABeginning, false)]
+        {
+            let name = if forged { Name::Forged } else { Name::Pod(model.endpoints[0].name.clone()) };
+            assert_eq!(names.source(address, &DeniedBy::Guard(guard)), Side { address, name }, "{guard}");
+        }
     }
 }

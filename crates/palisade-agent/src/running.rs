@@ -29,7 +29,6 @@ const TURN: u8 = 100;
 pub struct Running {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-    _lock: Lock,
 }
 
 /// Something that happened on the node.
@@ -73,14 +72,25 @@ struct Shared {
     names: Mutex<Arc<Names>>,
     totals: Mutex<Totals>,
     stop: AtomicBool,
+    lock: Lock,
 }
 
 impl Running {
     /// Starts an agent in a namespace. What is in force there stays so until something is applied.
     pub fn start(namespace: &Namespace, attention: Attention, report: impl Fn(Event) + Send + 'static) -> Result<Running, StartError> {
+        Running::start_with(namespace, attention, LogOptions::default(), report)
+    }
+
+    /// Starts an agent that keeps denied packets in its own way until they are read.
+    pub fn start_with(
+        namespace: &Namespace,
+        attention: Attention,
+        options: LogOptions,
+        report: impl Fn(Event) + Send + 'static,
+    ) -> Result<Running, StartError> {
         let opened = namespace.run(|| -> Result<_, StartError> {
             let lock = Lock::take()?;
-            Ok((lock, Nftables::open()?, Log::open(LOG_GROUP, LogOptions::default())?, Monitor::open()?))
+            Ok((lock, Nftables::open()?, Log::open(LOG_GROUP, options)?, Monitor::open()?))
         })??;
         let (lock, nftables, log, monitor) = opened;
         let shared = Arc::new(Shared {
@@ -88,11 +98,20 @@ impl Running {
             names: Mutex::new(Arc::new(Names::of(&Model::default(), &BTreeMap::new()))),
             totals: Mutex::default(),
             stop: AtomicBool::new(false),
+            lock,
         });
-        let worker =
-            Worker { shared: Arc::clone(&shared), log, monitor, book: Book::new(Limits::default()), attention, start: Instant::now() };
+        let worker = Worker {
+            shared: Arc::clone(&shared),
+            log,
+            monitor,
+            book: Book::new(Limits::default()),
+            attention,
+            start: Instant::now(),
+            suspect: None,
+            failure: None,
+        };
         let thread = std::thread::Builder::new().name("agent".to_owned()).spawn(move || worker.work(report))?;
-        Ok(Running { shared, thread: Some(thread), _lock: lock })
+        Ok(Running { shared, thread: Some(thread) })
     }
 
     /// Brings the node's table to what the model wants.
@@ -130,30 +149,45 @@ struct Worker {
     book: Book,
     attention: Attention,
     start: Instant,
+    /// Who may have changed the table, until a check has gone well.
+    suspect: Option<String>,
+    /// What was said last about a check that did not.
+    failure: Option<String>,
+}
+
+/// Who has something to say.
+struct Ready {
+    log: bool,
+    monitor: bool,
+    lock: bool,
 }
 
 impl Worker {
     fn work(mut self, report: impl Fn(Event)) {
         while !self.shared.stop.load(Ordering::Relaxed) {
-            let (logged, changed) = self.wait();
-            if logged {
-                self.read(&report);
+            let ready = self.wait();
+            if ready.lock {
+                self.shared.lock.let_go();
             }
-            if changed {
-                self.check(&report);
+            if ready.monitor {
+                self.hear(&report);
+            }
+            self.check(&report);
+            if ready.log {
+                self.read(&report);
             }
         }
     }
 
-    /// Which of the two has something to say.
-    fn wait(&self) -> (bool, bool) {
-        let mut polled = [PollFd::new(self.log.as_fd(), PollFlags::POLLIN), PollFd::new(self.monitor.as_fd(), PollFlags::POLLIN)];
+    fn wait(&self) -> Ready {
+        let fds = [self.log.as_fd(), self.monitor.as_fd(), self.shared.lock.as_fd()];
+        let mut polled = fds.map(|it| PollFd::new(it, PollFlags::POLLIN));
         // An interrupted wait is made up for by the next turn.
         if poll(&mut polled, PollTimeout::from(TURN)).is_err() {
-            return (false, false);
+            return Ready { log: false, monitor: false, lock: false };
         }
-        let [log, monitor] = polled.map(|it| it.any() == Some(true));
-        (log, monitor)
+        let [log, monitor, lock] = polled.map(|it| it.any() == Some(true));
+        Ready { log, monitor, lock }
     }
 
     fn read(&mut self, report: &impl Fn(Event)) {
@@ -184,16 +218,38 @@ impl Worker {
         *lock(&self.shared.totals) = self.book.totals();
     }
 
-    fn check(&mut self, report: &impl Fn(Event)) {
-        let changes = match self.monitor.wait(Duration::ZERO) {
-            Ok(changes) => changes,
-            Err(error) => return report(Event::Failed(error.to_string())),
+    /// Finds out whether somebody else changed the table.
+    fn hear(&mut self, report: &impl Fn(Event)) {
+        let heard = match self.monitor.wait(Duration::ZERO) {
+            Ok(changes) => changes.iter().find_map(stranger),
+            Err(error) => {
+                report(Event::Failed(error.to_string()));
+                stranger(&Changed::Unknown)
+            }
         };
-        let Some(by) = changes.iter().find_map(stranger) else { return };
-        match lock(&self.shared.agent).check() {
-            Ok(Checked::Intact | Checked::NothingWanted) => {}
-            Ok(checked @ (Checked::WasRemoved | Checked::WasChanged)) => report(Event::Restored { checked, by }),
-            Err(error) => report(Event::Failed(error.to_string())),
+        self.suspect = self.suspect.take().or(heard);
+    }
+
+    /// Checks the table if somebody may have changed it; again in the next turn if that cannot be done now.
+    fn check(&mut self, report: &impl Fn(Event)) {
+        let Some(by) = self.suspect.take() else { return };
+        let checked = lock(&self.shared.agent).check();
+        match checked {
+            Ok(checked) => {
+                self.failure = None;
+                match checked {
+                    Checked::Intact | Checked::NothingWanted => {}
+                    Checked::WasRemoved | Checked::WasChanged => report(Event::Restored { checked, by }),
+                }
+            }
+            Err(error) => {
+                self.suspect = Some(by);
+                let failure = Some(error.to_string());
+                if self.failure != failure {
+                    report(Event::Failed(error.to_string()));
+                    self.failure = failure;
+                }
+            }
         }
     }
 }
@@ -202,13 +258,18 @@ impl Worker {
 fn stranger(changed: &Changed) -> Option<String> {
     match changed {
         Changed::Transaction { by, process, tables, .. } => {
-            // The kernel names the thread.
-            let ours = Path::new("/proc/self/task").join(by.to_string()).exists();
+            // The kernel names the thread, by its number in the first process namespace. Elsewhere somebody else may have that number here.
+            let ours = in_first_process_namespace() && Path::new("/proc/self/task").join(by.to_string()).exists();
             let touched = tables.iter().any(|it| it.name == TABLE);
             (touched && !ours).then(|| format!("{process} (process {by})"))
         }
         Changed::Unknown => Some("an unknown process".to_owned()),
     }
+}
+
+/// The first process namespace has a fixed number.
+fn in_first_process_namespace() -> bool {
+    std::fs::read_link("/proc/self/ns/pid").is_ok_and(|it| it.as_os_str() == "pid:[4026531836]")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

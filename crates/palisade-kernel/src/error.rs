@@ -61,7 +61,7 @@ pub enum Attempt {
 /// Why something could not be done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KernelError {
-    #[error("no permission: this needs the capability CAP_NET_ADMIN in the network namespace")]
+    #[error("no permission: this needs the capability CAP_NET_ADMIN in the network namespace, and CAP_SYS_ADMIN to make or enter another")]
     NoPermission,
     #[error("the kernel has no nf_tables ({0})")]
     NoSupport(Errno),

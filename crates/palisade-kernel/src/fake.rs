@@ -25,6 +25,8 @@ pub enum Fault {
     Before(KernelError),
     /// It is done, and only the answer is lost.
     After(KernelError),
+    /// Nothing: this call goes well, and the fault behind it meets the next one.
+    Spared,
 }
 
 impl Fake {
@@ -56,7 +58,7 @@ impl Fake {
     /// Meets the next fault, if there is one.
     fn call<T>(&mut self, work: impl FnOnce(&mut Fake) -> Result<T, KernelError>) -> Result<T, KernelError> {
         match self.faults.pop_front() {
-            None => work(self),
+            None | Some(Fault::Spared) => work(self),
             Some(Fault::Before(error)) => Err(error),
             Some(Fault::After(error)) => work(self).and(Err(error)),
         }
@@ -75,6 +77,7 @@ impl Fake {
                 Change::DeleteTable => self.counts.clear(),
                 Change::DeleteChain(name) | Change::FlushChain(name) => self.counts.retain(|(chain, _), _| chain != name),
                 Change::AddTable | Change::AddChain { .. } | Change::AppendRule { .. } => {}
+                Change::AddDevices { .. } | Change::DeleteDevices { .. } => {}
                 Change::AddMap { .. } | Change::DeleteMap(_) | Change::AddElements { .. } | Change::DeleteElements { .. } => {}
             }
         }
@@ -129,7 +132,7 @@ fn refusal(Refused { object, cause }: Refused) -> Refusal {
         Cause::InUse => Errno::EBUSY,
         Cause::Invalid => Errno::EINVAL,
         Cause::Unread => Errno::ENODATA,
-        Cause::BaseChain => Errno::EOPNOTSUPP,
+        Cause::BaseChain | Cause::WrongHook => Errno::EOPNOTSUPP,
         Cause::TooDeep => Errno::EMLINK,
     };
     Refusal { object, errno }

@@ -6,7 +6,7 @@ use palisade_nft::{Counted, Expected, Ruleset, Transaction, encode};
 use crate::dump;
 use crate::error::KernelError;
 use crate::kernel::Kernel;
-use crate::socket::Socket;
+use crate::socket::{Socket, is_no_support};
 
 /// A connection to the `nf_tables` of the network namespace that the thread was in when it was opened.
 #[derive(Debug)]
@@ -20,9 +20,7 @@ impl Nftables {
         let mut socket = Socket::open()?;
         match dump::generation(&mut socket) {
             Ok(_) => Ok(Nftables { socket }),
-            // Netfilter says so when nothing answers for the subsystem.
-            Err(KernelError::Refused(refusals)) => Err(KernelError::NoSupport(refusals.first().map_or(Errno::EOPNOTSUPP, |it| it.errno))),
-            Err(error) => Err(error),
+            Err(error) => Err(without_support(error)),
         }
     }
 
@@ -78,5 +76,34 @@ impl Kernel for Nftables {
 
     fn counters(&mut self) -> Result<Vec<Counted>, KernelError> {
         dump::counters(&mut self.socket)
+    }
+}
+
+/// What it means that the first question was refused.
+fn without_support(error: KernelError) -> KernelError {
+    if let KernelError::Refused(refusals) = &error
+        && let Some(refusal) = refusals.iter().find(|it| is_no_support(it.errno))
+    {
+        return KernelError::NoSupport(refusal.errno);
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use palisade_nft::Object;
+
+    use super::*;
+    use crate::error::Refusal;
+
+    #[test]
+    fn only_a_subsystem_that_nobody_answers_for_is_no_support() {
+        let refused = |errno| KernelError::Refused(vec![Refusal { object: Object::Generation, errno }]);
+        for errno in [Errno::EINVAL, Errno::EOPNOTSUPP, Errno::EPROTONOSUPPORT] {
+            assert_eq!(without_support(refused(errno)), KernelError::NoSupport(errno));
+        }
+        for error in [refused(Errno::ENOMEM), refused(Errno::EBUSY), KernelError::NoPermission, KernelError::Overrun] {
+            assert_eq!(without_support(error.clone()), error);
+        }
     }
 }

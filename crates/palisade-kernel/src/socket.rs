@@ -26,6 +26,9 @@ const RECEIVE_BUFFER: usize = 8 * 1024 * 1024;
 /// A transaction is one datagram and must fit the send buffer with some room.
 const SEND_BUFFER: usize = 16 * 1024 * 1024;
 
+/// How many datagrams of an answer that was given up are read before the next question. A dump of half a million addresses has fewer.
+const LEFTOVERS: usize = 16 * 1024;
+
 /// A socket in the network namespace of the thread that opened it.
 #[derive(Debug)]
 pub(crate) struct Socket {
@@ -33,6 +36,15 @@ pub(crate) struct Socket {
     sequence: u32,
     send_buffer: usize,
     buffer: Vec<u8>,
+    unread: Unread,
+}
+
+/// Whether a part of an answer may still wait to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unread {
+    Nothing,
+    /// An answer was given up: as long as a dump is not read to its end, the kernel refuses the next (EBUSY).
+    Leftovers,
 }
 
 /// Whether an answer is complete.
@@ -82,7 +94,7 @@ impl Socket {
         let patience = TimeVal::new(i64::try_from(PATIENCE).unwrap_or(i64::MAX), 0);
         setsockopt(&fd, sockopt::ReceiveTimeout, &patience).map_err(failed("set the patience of a netlink socket"))?;
         setsockopt(&fd, sockopt::RcvBufForce, &receive_buffer).map_err(failed("set the receive buffer"))?;
-        Ok(Socket { fd, sequence: 1, send_buffer: 0, buffer: vec![0; REPLY] })
+        Ok(Socket { fd, sequence: 1, send_buffer: 0, buffer: vec![0; REPLY], unread: Unread::Nothing })
     }
 
     /// The number that the next message must have.
@@ -214,6 +226,9 @@ impl Socket {
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<(), KernelError> {
+        if self.unread == Unread::Leftovers {
+            self.clear();
+        }
         let wanted = SEND_BUFFER.max(bytes.len().saturating_mul(2));
         if self.send_buffer < wanted {
             setsockopt(&self.fd, sockopt::SndBufForce, &wanted).map_err(failed("set the send buffer"))?;
@@ -222,12 +237,33 @@ impl Socket {
         match send(self.fd.as_raw_fd(), bytes, MsgFlags::empty()) {
             Ok(sent) if sent == bytes.len() => Ok(()),
             Ok(_) => Err(KernelError::Socket { doing: "send a whole transaction", errno: Errno::EMSGSIZE }),
-            Err(Errno::ENOBUFS) => Err(KernelError::Overrun),
+            // ENOBUFS too: there is no memory to send with, and nothing was sent.
             Err(errno) => Err(failed("send to the kernel")(errno)),
         }
     }
 
-    fn receive(&mut self, mut take: impl FnMut(&Message<'_>) -> Result<Answer, KernelError>) -> Result<(), KernelError> {
+    /// Reads the rest of an answer that was given up.
+    fn clear(&mut self) {
+        for _ in 0..LEFTOVERS {
+            match recv(self.fd.as_raw_fd(), &mut self.buffer, MsgFlags::MSG_DONTWAIT) {
+                Ok(_) | Err(Errno::EINTR | Errno::ENOBUFS) => {}
+                Err(_) => {
+                    self.unread = Unread::Nothing;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn receive(&mut self, take: impl FnMut(&Message<'_>) -> Result<Answer, KernelError>) -> Result<(), KernelError> {
+        let received = self.receive_all(take);
+        if received.is_err() {
+            self.unread = Unread::Leftovers;
+        }
+        received
+    }
+
+    fn receive_all(&mut self, mut take: impl FnMut(&Message<'_>) -> Result<Answer, KernelError>) -> Result<(), KernelError> {
         let deadline = Instant::now() + Duration::from_secs(LIMIT);
         while Instant::now() < deadline {
             let length = match recv(self.fd.as_raw_fd(), &mut self.buffer, MsgFlags::MSG_TRUNC) {
@@ -255,6 +291,11 @@ impl AsFd for Socket {
     }
 }
 
+/// Whether netfilter says so when nothing answers for a subsystem: to a question, and to a transaction.
+pub(crate) fn is_no_support(errno: Errno) -> bool {
+    [Errno::EINVAL, Errno::EOPNOTSUPP, Errno::EPROTONOSUPPORT, Errno::EAFNOSUPPORT].contains(&errno)
+}
+
 /// What an error or the end of a dump says; nothing if all went well.
 fn errno(message: &Message<'_>) -> Result<Option<Errno>, KernelError> {
     let code = field(message.payload, 0).map(i32::from_ne_bytes);
@@ -270,6 +311,60 @@ fn failed(doing: &'static str) -> impl Fn(Errno) -> KernelError {
             KernelError::NoSupport(errno)
         } else {
             KernelError::Socket { doing, errno }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use palisade_nft::{Chain, Expected, Ruleset, Transaction, encode};
+
+    use super::*;
+    use crate::namespace::in_fresh_netns;
+
+    #[test]
+    fn what_the_system_says_of_a_socket_becomes_a_sentence() {
+        let cases = [
+            (Errno::EPERM, KernelError::NoPermission),
+            (Errno::EPROTONOSUPPORT, KernelError::NoSupport(Errno::EPROTONOSUPPORT)),
+            (Errno::EAFNOSUPPORT, KernelError::NoSupport(Errno::EAFNOSUPPORT)),
+            (Errno::EMFILE, KernelError::Socket { doing: "open a netlink socket", errno: Errno::EMFILE }),
+            (Errno::ENOBUFS, KernelError::Socket { doing: "open a netlink socket", errno: Errno::ENOBUFS }),
+        ];
+        for (errno, expected) in cases {
+            assert_eq!(failed("open a netlink socket")(errno), expected);
+        }
+        let text = KernelError::NoSupport(Errno::EPROTONOSUPPORT).to_string();
+        assert_eq!(text, "the kernel has no nf_tables (EPROTONOSUPPORT: Protocol not supported)");
+    }
+
+    fn list_chains(writer: &mut Writer) {
+        writer.text(1, "palisade");
+    }
+
+    /// The kernel goes on with a dump only as it is read.
+    #[test]
+    fn a_dump_that_was_given_up_does_not_stand_in_the_way_of_the_next() {
+        let work = || {
+            let mut socket = Socket::open().unwrap();
+            let chains = (0..4_000).map(|it| (format!("chain-{it}"), Chain::default())).collect();
+            let transaction = Transaction::load(&Ruleset { chains, ..Ruleset::default() });
+            socket.commit(&encode(&transaction, socket.sequence(), Expected::Anything).unwrap()).unwrap();
+            for (unread, expected) in [(Unread::Leftovers, Ok(4_000)), (Unread::Nothing, Err(Errno::EBUSY))] {
+                let mut writer = Writer::default();
+                let header = Header { kind: message::GET_CHAIN, flags: flag::REQUEST | flag::DUMP, sequence: 0, family: INET, resource: 0 };
+                writer.message(header, list_chains);
+                socket.send(&writer.finish().unwrap()).unwrap();
+                assert_eq!(socket.receive(|_| Err(KernelError::Timeout(LIMIT))), Err(KernelError::Timeout(LIMIT)));
+                socket.unread = unread;
+                let answer = socket.ask(Object::Table, message::GET_CHAIN, flag::DUMP, list_chains).map(|it| it.len());
+                let refused = |errno| KernelError::Refused(vec![Refusal { object: Object::Table, errno }]);
+                assert_eq!(answer, expected.map_err(refused), "{unread:?}");
+            }
+        };
+        match in_fresh_netns(work) {
+            Ok(()) | Err(KernelError::NoPermission) => {}
+            Err(error) => panic!("{error}"),
         }
     }
 }

@@ -10,6 +10,7 @@ use palisade_agent::{AgentError, Attention, Denial, Event, Running, StartError, 
 use palisade_kernel::{Counted, KernelError, Namespace, Services};
 use palisade_model::{ContainerPort, EndpointId, NodeId, PodName};
 
+use crate::files;
 use crate::listen::{Listeners, Listening};
 use crate::plan::{Plan, PodNetwork};
 use crate::probe::{Numbers, probe};
@@ -84,6 +85,8 @@ pub enum LabError {
     Start { node: Box<str>, error: StartError },
     #[error("node `{node}`: {error}")]
     Agent { node: Box<str>, error: AgentError },
+    #[error("this lab needs {needed} open files, and a process may have {hard} (`ulimit -Hn`)")]
+    Files { needed: u64, hard: u64 },
     #[error("listeners: {0}")]
     Io(#[from] io::Error),
 }
@@ -109,6 +112,8 @@ impl Lab {
 
     /// Brings the lab to another plan: what is in both stays as it is. Notes say what could not be listened on.
     pub fn apply(&mut self, plan: Plan, mut progress: impl FnMut(Progress)) -> Result<Vec<String>, LabError> {
+        let needed = files::needed(&plan);
+        files::allow(needed).map_err(|hard| LabError::Files { needed, hard })?;
         let total = plan.model.nodes.len() * 2 + plan.model.endpoints.len();
         let mut done = 0;
         let mut step = |doing: String| {
@@ -192,11 +197,12 @@ impl Lab {
 
     fn remove_what_is_not_planned(&mut self) -> Result<(), LabError> {
         let plan = &self.plan;
-        let wanted_nodes: BTreeMap<&str, &[IpAddr]> = plan.model.nodes.iter().map(|it| (&*it.name, it.addresses.as_slice())).collect();
+        let wanted_nodes: BTreeMap<&str, Vec<IpAddr>> =
+            plan.model.nodes.iter().enumerate().map(|(at, it)| (&*it.name, plan.own_node_addresses(NodeId(at)))).collect();
         let gone: BTreeSet<Box<str>> = self
             .nodes
             .iter()
-            .filter(|(name, it)| wanted_nodes.get(&***name) != Some(&it.addresses.as_slice()))
+            .filter(|(name, it)| wanted_nodes.get(&***name) != Some(&it.addresses))
             .map(|(name, _)| name.clone())
             .collect();
         let wanted_pods: BTreeMap<&PodName, (Option<&str>, Vec<IpAddr>)> = plan
@@ -236,12 +242,13 @@ impl Lab {
         if self.nodes.contains_key(&node.name) {
             return Ok(());
         }
-        let place = self.fabric.add_node(node.addresses.clone(), self.plan.network)?;
+        let addresses = self.plan.own_node_addresses(id);
+        let place = self.fabric.add_node(addresses.clone(), self.plan.network)?;
         let (report, name) = (self.report.clone(), node.name.clone());
         let started = Running::start(&place.place.namespace, Attention::Packets, move |event| report.take(&name, event));
         let agent = started.map_err(|error| LabError::Start { node: node.name.clone(), error })?;
         let services = place.place.namespace.run(Services::open)??;
-        let added = Node { agent, services, listening: Vec::new(), place, addresses: node.addresses.clone() };
+        let added = Node { agent, services, listening: Vec::new(), place, addresses };
         self.nodes.insert(node.name.clone(), added);
         Ok(())
     }

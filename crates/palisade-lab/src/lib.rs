@@ -6,6 +6,7 @@
 #![warn(clippy::as_conversions)]
 
 pub mod control;
+mod files;
 mod lab;
 mod listen;
 mod packet;

@@ -106,8 +106,24 @@ impl Plan {
     /// The addresses that a pod really has: one that two claim belongs to one of them.
     pub fn own_addresses(&self, id: EndpointId) -> Vec<IpAddr> {
         let all = self.model.endpoint(id).map_or(&[][..], |it| it.addresses.as_slice());
-        all.iter().copied().filter(|address| self.model.place_of(*address) == Place::Pod(id)).collect()
+        owned(&self.model, all, Place::Pod(id))
     }
+
+    /// The addresses that a node really has: one that a pod or an earlier node claims, too, is theirs.
+    pub fn own_node_addresses(&self, id: NodeId) -> Vec<IpAddr> {
+        owned(&self.model, self.model.node(id).map_or(&[][..], |it| it.addresses.as_slice()), Place::Node(id))
+    }
+}
+
+/// Those of some addresses that belong to a place, each once.
+fn owned(model: &Model, addresses: &[IpAddr], place: Place) -> Vec<IpAddr> {
+    let mut own: Vec<IpAddr> = Vec::new();
+    for address in addresses {
+        if !own.contains(address) && model.place_of(*address) == place {
+            own.push(*address);
+        }
+    }
+    own
 }
 
 fn planned(read: &Model, options: &Options, mut given: Given) -> Result<Plan, PlanError> {
@@ -124,11 +140,12 @@ fn planned(read: &Model, options: &Options, mut given: Given) -> Result<Plan, Pl
     let mut taken = taken(&model);
     // What was given before keeps its address, so it must not go to somebody who is asked about first.
     taken.extend(given.addresses.values());
-    for node in &mut model.nodes {
+    let own: Vec<Vec<IpAddr>> = (0..).zip(&model.nodes).map(|(at, it)| owned(&model, &it.addresses, Place::Node(NodeId(at)))).collect();
+    for (node, own) in model.nodes.iter_mut().zip(own) {
         let whom = Whom::Node(node.name.clone());
         for family in [Family::V4, Family::V6] {
             // A pod is reached by way of its node, so a node has both.
-            if !has(&node.addresses, family) {
+            if !has(&own, family) {
                 node.addresses.push(given.address(&whom, family, &mut taken, || pools.of_nodes(family)));
             }
         }

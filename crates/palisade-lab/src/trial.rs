@@ -6,7 +6,9 @@ use std::net::IpAddr;
 use palisade_agent::DeniedBy;
 use palisade_analysis::{Asked, Case, Party, PortAsked, Side, answer_by_family};
 use palisade_engine::decide;
-use palisade_model::{ContainerPort, Direction, End, EndpointId, Family, Flow, Model, Path, Place, Protocol, Reached, Service, Verdict};
+use palisade_model::{
+    ContainerPort, Direction, End, EndpointId, Family, Flow, Model, Path, Place, Protocol, Reached, Reason, Service, Verdict,
+};
 
 use crate::plan::Plan;
 use crate::question::{Finding, Question, Speaker};
@@ -138,10 +140,11 @@ pub fn agrees(case: &Case, finding: &Finding) -> bool {
     match (denying, finding) {
         (None, Finding::Answered | Finding::Refused) => true,
         (Some(direction), Finding::Denied(denial)) => match &denial.by {
-            DeniedBy::Origin(origin) | DeniedBy::UnresolvedName(origin) => {
-                origin.direction == direction && origin.reason == case.decision.walks.of(direction).reason
+            DeniedBy::Policy { direction: at, reason } => *at == direction && *reason == case.decision.walks.of(direction).reason,
+            DeniedBy::UnresolvedName { direction: at, rule } => {
+                *at == direction && Reason::Rule(rule.clone()) == case.decision.walks.of(direction).reason
             }
-            DeniedBy::Unknown(_) => false,
+            DeniedBy::Guard(_) | DeniedBy::Unknown(_) => false,
         },
         (None | Some(_), _) => false,
     }

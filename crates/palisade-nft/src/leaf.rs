@@ -31,7 +31,7 @@ pub(crate) fn leaf(model: &Model, subject: End, peer: End, direction: Direction,
     let fate = |protocol: Protocol, port: Option<u16>| {
         let walk = decide_direction(model, &Flow { from, to, protocol, port, path }, direction);
         // A name that nobody has resolved opens nothing.
-        Fate { accepted: walk.verdict == Verdict::Accept, origin: Origin { direction, reason: walk.reason } }
+        Fate { accepted: walk.verdict == Verdict::Accept, origin: Origin::Policy { direction, reason: walk.reason } }
     };
     // Only rules without ports match what has none, so all other protocols fare alike.
     let rest = fate(Protocol::Icmp, None);

@@ -6,6 +6,8 @@
 //!
 //! The shape: base chain → direction → (subject's address → program number) → program chain → (peer's address → class) → leaf → verdict with its
 //! origin. Accept is `return`, never nft's `accept`: both directions must agree, and only base → direction is a `jump`.
+//!
+//! All of that believes the source of a packet. Where the links of the pods are known, the chain `sources` sees to it that it can.
 #![warn(clippy::as_conversions)]
 
 mod ids;
@@ -16,6 +18,7 @@ mod object;
 mod regions;
 mod render;
 mod ruleset;
+mod sources;
 mod trace;
 mod transaction;
 
@@ -28,10 +31,10 @@ pub use netlink::uapi;
 pub use object::{Foreign, Object, Unwritable};
 pub use render::render;
 pub use ruleset::{
-    Address, Chain, CtState, DataMap, End, Hook, IntervalMap, Key, LOG_GROUP, LOG_PREFIX, Match, Origin, Rule, Ruleset, Statement, Value,
-    Verdict, VerdictMap,
+    Address, Chain, CtState, DataMap, End, Guard, Hook, IntervalMap, Key, LOG_GROUP, LOG_PREFIX, Match, Neighbour, Origin, Rule, Ruleset,
+    SourceSet, Statement, Value, Verdict, VerdictMap,
 };
-pub use trace::{Packet, Traced, trace};
+pub use trace::{At, Packet, Traced, trace};
 pub use transaction::apply::{Cause, Refused, apply};
 pub use transaction::map::{Map, MapKind};
 pub use transaction::{Change, Transaction};

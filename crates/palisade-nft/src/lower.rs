@@ -10,31 +10,38 @@ use crate::ids::Ids;
 use crate::leaf::{Fate, Leaf, leaf};
 use crate::regions::regions;
 use crate::ruleset::{
-    self, Address, Chain, CtState, DataMap, Hook, IntervalMap, Key, Match, Rule, Ruleset, Statement, Value, Verdict, VerdictMap,
+    self, Address, Chain, CtState, DataMap, Guard, Hook, IntervalMap, Key, Match, Origin, Rule, Ruleset, Statement, Value, Verdict,
+    VerdictMap,
 };
+use crate::sources::bind_sources;
 
 /// The node whose ruleset is wanted. Only pods that run there are subjects of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeView {
     pub node: NodeId,
+    /// The node's end of the link to each pod that runs there. Empty if the links are not known: no source is bound then.
+    pub links: BTreeMap<EndpointId, String>,
 }
 
 /// The ruleset of one node. Numbers come from `ids` and stay the same for what stays the same.
-pub fn lower(model: &Model, view: NodeView, ids: &mut Ids) -> Ruleset {
+pub fn lower(model: &Model, view: &NodeView, ids: &mut Ids) -> Ruleset {
     let mut ruleset = Ruleset::default();
     let classes = classes(model, ids, &mut ruleset);
-    let local = local_pods(model, view);
+    let local = local_pods(model, view.node);
     for direction in Direction::BOTH {
         lower_direction(model, direction, &local, &classes, ids, &mut ruleset);
         ruleset.chains.insert(direction.to_string(), direction_chain(direction));
     }
-    ruleset.chains.insert("forward".to_owned(), forward());
-    ruleset.chains.insert("input".to_owned(), input());
+    let forward = forward(ids, &mut ruleset);
+    ruleset.chains.insert("forward".to_owned(), forward);
+    let input = input(ids, &mut ruleset);
+    ruleset.chains.insert("input".to_owned(), input);
+    bind_sources(model, &view.links, ids, &mut ruleset);
     ruleset
 }
 
-fn local_pods(model: &Model, view: NodeView) -> Vec<End> {
-    let here = model.endpoints.iter().enumerate().filter(|(_, it)| it.node == Some(view.node));
+fn local_pods(model: &Model, node: NodeId) -> Vec<End> {
+    let here = model.endpoints.iter().enumerate().filter(|(_, it)| it.node == Some(node));
     let ends = here.flat_map(|(at, it)| it.addresses.iter().map(move |address| (Place::Pod(EndpointId(at)), *address)));
     // An address that two pods claim belongs to one of them.
     let owned = ends.filter(|(place, address)| model.place_of(*address) == *place);
@@ -153,6 +160,11 @@ fn add_leaf(leaf: Leaf, ids: &mut Ids, ruleset: &mut Ruleset) -> u32 {
     number
 }
 
+/// A rule that drops for a reason other than policy, with everything that tells people so.
+pub(crate) fn guard_rule(guard: Guard, ids: &mut Ids, ruleset: &mut Ruleset) -> Rule {
+    fate_rule(Fate { accepted: false, origin: Origin::Guard(guard) }, ids, ruleset)
+}
+
 fn fate_rule(fate: Fate, ids: &mut Ids, ruleset: &mut Ruleset) -> Rule {
     let number = ids.origin(fate.origin.clone());
     let comment: String = fate.origin.to_string().chars().take(120).collect();
@@ -206,20 +218,20 @@ fn direction_chain(direction: Direction) -> Chain {
 }
 
 /// What comes before any policy.
-fn first_rules() -> Vec<Rule> {
+fn first_rules(ids: &mut Ids, ruleset: &mut Ruleset) -> Vec<Rule> {
     vec![
         Rule::to(Verdict::Accept).when(Match::Ct(CtState::Established)),
         Rule::to(Verdict::Accept).when(Match::Ct(CtState::Related)).when(Match::Protocol(vec![1, 58])),
-        Rule::to(Verdict::Drop).when(Match::Ct(CtState::Invalid)),
+        guard_rule(Guard::InvalidState, ids, ruleset).when(Match::Ct(CtState::Invalid)),
         Rule::to(Verdict::Accept).when(Match::NeighbourDiscovery),
     ]
 }
 
-fn forward() -> Chain {
-    let mut rules = first_rules();
-    rules.push(Rule::to(Verdict::Drop).when(Match::SourceIsLocal));
+fn forward(ids: &mut Ids, ruleset: &mut Ruleset) -> Chain {
+    let mut rules = first_rules(ids, ruleset);
+    rules.push(guard_rule(Guard::ForgedNode, ids, ruleset).when(Match::SourceIsLocal));
     // Without this a connection that was cut comes back by the server's next segment.
-    rules.push(Rule::to(Verdict::Drop).when(Match::Ct(CtState::New)).when(Match::NotSyn));
+    rules.push(guard_rule(Guard::NotABeginning, ids, ruleset).when(Match::Ct(CtState::New)).when(Match::NotSyn));
     rules.push(Rule::to(Verdict::Jump(Direction::Egress.to_string())));
     rules.push(Rule::to(Verdict::Jump(Direction::Ingress.to_string())));
     // The number must not reach a queueing discipline.
@@ -227,8 +239,8 @@ fn forward() -> Chain {
     Chain { hook: Some(Hook::Forward), rules }
 }
 
-fn input() -> Chain {
-    let mut rules = first_rules();
+fn input(ids: &mut Ids, ruleset: &mut Ruleset) -> Chain {
+    let mut rules = first_rules(ids, ruleset);
     rules.push(Rule::to(Verdict::Jump(Direction::Egress.to_string())));
     rules.push(Rule::set(Value::Zero));
     Chain { hook: Some(Hook::Input), rules }

@@ -1,8 +1,8 @@
 //! The ruleset as nft text, for people and for `nft -f`.
 
 use crate::ruleset::{
-    Address, Chain, CtState, DataMap, End, Hook, IntervalMap, Key, LOG_GROUP, LOG_PREFIX, Match, Rule, Ruleset, Statement, Value, Verdict,
-    VerdictMap,
+    Address, Chain, CtState, DataMap, End, Hook, INGRESS_PRIORITY, IntervalMap, Key, LOG_GROUP, LOG_PREFIX, Match, Neighbour, Rule,
+    Ruleset, SourceSet, Statement, Value, Verdict, VerdictMap,
 };
 
 /// The table as `nft -f` takes it. The same ruleset always gives the same bytes.
@@ -16,6 +16,9 @@ pub fn render(ruleset: &Ruleset) -> String {
     }
     for (name, map) in &ruleset.verdicts {
         out.push_str(&verdicts(name, map));
+    }
+    for (name, set) in &ruleset.sets {
+        out.push_str(&sources(name, set));
     }
     for (name, it) in &ruleset.chains {
         out.push_str(&chain(name, it));
@@ -64,6 +67,11 @@ fn verdicts(name: &str, map: &VerdictMap) -> String {
     format!("  map {name} {{\n    type {key} : verdict\n{}  }}\n", elements(items))
 }
 
+fn sources(name: &str, set: &SourceSet) -> String {
+    let items = set.elements.iter().map(|(link, address)| format!("\"{link}\" . {address}")).collect();
+    format!("  set {name} {{\n    type ifname . {}\n{}  }}\n", address_type(set.family), elements(items))
+}
+
 /// A traffic class, which nft prints as major:minor in hexadecimal.
 fn number(it: u32) -> String {
     format!("{:x}:{:x}", it >> 16, it & 0xffff)
@@ -71,7 +79,12 @@ fn number(it: u32) -> String {
 
 fn chain(name: &str, chain: &Chain) -> String {
     let mut out = format!("  chain {name} {{\n");
-    match chain.hook {
+    match &chain.hook {
+        Some(Hook::Ingress { devices }) => {
+            let devices: Vec<String> = devices.iter().map(|it| format!("\"{it}\"")).collect();
+            let devices = devices.join(", ");
+            out.push_str(&format!("    type filter hook ingress devices = {{ {devices} }} priority {INGRESS_PRIORITY}; policy accept;\n"));
+        }
         Some(Hook::Forward) => out.push_str("    type filter hook forward priority filter; policy accept;\n"),
         Some(Hook::Input) => out.push_str("    type filter hook input priority filter; policy accept;\n"),
         None => {}
@@ -104,8 +117,20 @@ fn condition(it: &Match) -> String {
         Match::Port { first, last } => format!("th dport {first}-{last}"),
         Match::Number(it) => format!("meta priority {}", number(*it)),
         Match::NeighbourDiscovery => "icmpv6 type 133-137 ip6 hoplimit 255".to_owned(),
+        Match::RouterSolicitationFrom(source) => format!("{} icmpv6 type nd-router-solicit ip6 hoplimit 255", neighbour(*source)),
+        Match::NeighbourDiscoveryFrom(source) => format!("{} icmpv6 type 135-136 ip6 hoplimit 255", neighbour(*source)),
+        Match::ListenerDiscovery => "icmpv6 type 130-132 ip6 hoplimit 1".to_owned(),
+        Match::ListenerReport => "icmpv6 type mld2-listener-report ip6 hoplimit 1".to_owned(),
+        Match::LinkAndSource { family, set } => format!("iifname . {} saddr @{set}", layer(*family)),
         Match::SourceIsLocal => "fib saddr type local".to_owned(),
         Match::NotSyn => "tcp flags & (fin|syn|rst|ack) != syn".to_owned(),
+    }
+}
+
+fn neighbour(source: Neighbour) -> &'static str {
+    match source {
+        Neighbour::Unspecified => "ip6 saddr ::",
+        Neighbour::LinkLocal => "ip6 saddr fe80::/10",
     }
 }
 

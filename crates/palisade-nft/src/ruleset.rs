@@ -1,6 +1,6 @@
 //! The ruleset as a value: what the table `inet palisade` of one node holds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 
@@ -11,6 +11,9 @@ pub const LOG_GROUP: u16 = 4791;
 
 /// What the prefix of a logged packet begins with; the number of its origin follows, eight hexadecimal digits wide.
 pub const LOG_PREFIX: &str = "palisade:";
+
+/// Where a chain at ingress stands among others: before any that is usual there.
+pub(crate) const INGRESS_PRIORITY: i32 = -500;
 
 /// Everything in the table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +26,8 @@ pub struct Ruleset {
     pub intervals: BTreeMap<String, IntervalMap>,
     /// Number or pair of addresses → chain, by name.
     pub verdicts: BTreeMap<String, VerdictMap>,
+    /// Which source addresses may come in by which link, by name.
+    pub sets: BTreeMap<String, SourceSet>,
     /// What the numbers in log prefixes stand for.
     pub origins: BTreeMap<u32, Origin>,
 }
@@ -36,8 +41,10 @@ pub struct Chain {
 }
 
 /// Where a base chain stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hook {
+    /// Whatever a pod sends, on these links of the node, before anything else.
+    Ingress { devices: BTreeSet<String> },
     /// Pod ↔ anything else.
     Forward,
     /// Pod → its own node.
@@ -68,10 +75,32 @@ pub enum Match {
     Number(u32),
     /// ICMPv6 neighbour and router discovery that no router has forwarded.
     NeighbourDiscovery,
+    /// ICMPv6 router solicitation that no router has forwarded, from a source that only neighbours have.
+    RouterSolicitationFrom(Neighbour),
+    /// ICMPv6 neighbour solicitation and advertisement, likewise.
+    NeighbourDiscoveryFrom(Neighbour),
+    /// ICMPv6 multicast listener discovery, queries and version 1, that no router has forwarded.
+    ListenerDiscovery,
+    /// ICMPv6 multicast listener report, version 2, that no router has forwarded.
+    ListenerReport,
+    /// The link that a packet comes in by and its source are in a set; never so for the other family.
+    LinkAndSource {
+        family: Address,
+        set: String,
+    },
     /// The source is an address of this node: in the forward hook that is forged.
     SourceIsLocal,
     /// A TCP segment that does not open a connection.
     NotSyn,
+}
+
+/// Sources that no router forwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Neighbour {
+    /// `::`: it has no address yet.
+    Unspecified,
+    /// One of `fe80::/10`.
+    LinkLocal,
 }
 
 /// State of a connection.
@@ -166,23 +195,61 @@ pub enum VerdictMap {
     Pairs { family: Address, elements: BTreeMap<(IpAddr, IpAddr), String> },
 }
 
-/// What decided, as counters and events quote it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Origin {
-    pub direction: Direction,
-    pub reason: Reason,
+/// Links, each with the source addresses that are its pod's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceSet {
+    pub family: Address,
+    /// Link and address.
+    pub elements: BTreeSet<(String, IpAddr)>,
 }
 
-/// `np/NAMESPACE/NAME#RULE`, `isolated np/…,np/…`, `default` and so on, as comments say it.
+/// What decided, as counters and events quote it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Origin {
+    /// Policy, in one direction.
+    Policy { direction: Direction, reason: Reason },
+    /// The packet was dropped before any policy was asked.
+    Guard(Guard),
+}
+
+/// What is dropped whatever policy says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Guard {
+    /// A pod sent it with a source that is not its own.
+    ForgedSource,
+    /// It is forwarded, and its source is an address of this node.
+    ForgedNode,
+    /// It belongs to no connection and cannot start one.
+    InvalidState,
+    /// TCP of an unknown connection that does not open one.
+    NotABeginning,
+}
+
+/// `np/NAMESPACE/NAME#RULE`, `isolated np/…,np/…`, `default`, `forged source` and so on, as comments say it.
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.reason {
+        let reason = match self {
+            Origin::Policy { reason, .. } => reason,
+            Origin::Guard(guard) => return guard.fmt(f),
+        };
+        match reason {
             Reason::Isolated(policies) => {
                 let names: Vec<String> = policies.iter().map(ToString::to_string).collect();
                 write!(f, "isolated {}", names.join(","))
             }
             reason @ (Reason::NotAPod | Reason::Itself | Reason::Rule(_) | Reason::OwnNode | Reason::Default) => reason.fmt(f),
         }
+    }
+}
+
+impl fmt::Display for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Guard::ForgedSource => "forged source",
+            Guard::ForgedNode => "forged source: an address of this node",
+            Guard::InvalidState => "invalid connection state",
+            Guard::NotABeginning => "not the beginning of a connection",
+        })
     }
 }
 

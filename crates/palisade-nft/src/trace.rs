@@ -2,12 +2,12 @@
 
 use std::net::IpAddr;
 
-use crate::ruleset::{Address, CtState, End, Hook, Key, Match, Rule, Ruleset, Statement, Value, Verdict, VerdictMap};
+use crate::ruleset::{Address, Chain, CtState, End, Hook, Key, Match, Rule, Ruleset, Statement, Value, Verdict, VerdictMap};
 
 /// The first packet of a connection, as a hook sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    pub hook: Hook,
+    pub at: At,
     pub source: IpAddr,
     pub destination: IpAddr,
     pub protocol: u8,
@@ -17,6 +17,17 @@ pub struct Packet {
     pub priority: u32,
     /// Whether the source is an address of this node.
     pub source_is_local: bool,
+}
+
+/// The hook that a packet is at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum At {
+    /// It has come in by this link.
+    Ingress {
+        link: String,
+    },
+    Forward,
+    Input,
 }
 
 /// What became of a packet.
@@ -33,12 +44,24 @@ pub struct Traced {
 
 /// Walks a packet through the base chain of its hook. An error names something the ruleset refers to and does not have, or a walk without end.
 pub fn trace(ruleset: &Ruleset, packet: &Packet) -> Result<Traced, String> {
-    let base = ruleset.chains.iter().find(|(_, chain)| chain.hook == Some(packet.hook));
-    let Some((name, _)) = base else { return Err(format!("no base chain for {:?}", packet.hook)) };
+    let base = ruleset.chains.iter().find(|(_, chain)| meets(chain, &packet.at));
     let mut walker = Walker { ruleset, packet, number: packet.priority, comments: Vec::new(), origins: Vec::new() };
-    let end = walker.chain(name, 0)?;
+    let end = match (base, &packet.at) {
+        (Some((name, _)), _) => walker.chain(name, 0)?,
+        // Nothing is bound to that link.
+        (None, At::Ingress { .. }) => Way::Back,
+        (None, at @ (At::Forward | At::Input)) => return Err(format!("no base chain for {at:?}")),
+    };
     let accepted = !matches!(end, Way::Dropped);
     Ok(Traced { accepted, origins: walker.origins, comments: walker.comments, priority: walker.number })
+}
+
+fn meets(chain: &Chain, at: &At) -> bool {
+    match (&chain.hook, at) {
+        (Some(Hook::Ingress { devices }), At::Ingress { link }) => devices.contains(link),
+        (Some(Hook::Forward), At::Forward) | (Some(Hook::Input), At::Input) => true,
+        (Some(Hook::Ingress { .. } | Hook::Forward | Hook::Input) | None, _) => false,
+    }
 }
 
 /// The kernel allows 16 nested chains, gotos included.
@@ -66,7 +89,7 @@ impl Walker<'_> {
         }
         let chain = self.ruleset.chains.get(name).ok_or_else(|| format!("no chain `{name}`"))?;
         for rule in &chain.rules {
-            if !rule.matches.iter().all(|it| self.matches(it)) {
+            if !self.all_match(rule)? {
                 continue;
             }
             if let Some(way) = self.run(rule, depth)? {
@@ -115,17 +138,37 @@ impl Walker<'_> {
         Ok(None)
     }
 
-    fn matches(&self, condition: &Match) -> bool {
+    fn all_match(&self, rule: &Rule) -> Result<bool, String> {
+        for condition in &rule.matches {
+            if !self.matches(condition)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn matches(&self, condition: &Match) -> Result<bool, String> {
         let packet = self.packet;
-        match condition {
+        Ok(match condition {
             Match::Ct(state) => packet.state == *state,
             Match::Protocol(protocols) => protocols.contains(&packet.protocol),
             Match::Port { first, last } => packet.port.is_some_and(|port| (*first..=*last).contains(&port)),
             Match::Number(number) => self.number == *number,
-            // Connections are traced, and neighbour discovery is none.
-            Match::NeighbourDiscovery => false,
+            // Connections are traced, and neighbour and listener discovery are none.
+            Match::NeighbourDiscovery | Match::RouterSolicitationFrom(_) | Match::NeighbourDiscoveryFrom(_) => false,
+            Match::ListenerDiscovery | Match::ListenerReport => false,
+            Match::LinkAndSource { family, set } => self.is_own(*family, set)?,
             Match::SourceIsLocal => packet.source_is_local,
             Match::NotSyn => false,
+        })
+    }
+
+    fn is_own(&self, family: Address, set: &str) -> Result<bool, String> {
+        let set = self.ruleset.sets.get(set).ok_or_else(|| format!("no set `{set}`"))?;
+        let source = self.packet.source;
+        match &self.packet.at {
+            At::Ingress { link } => Ok(Address::of(source) == family && set.elements.contains(&(link.clone(), source))),
+            At::Forward | At::Input => Err("the link is known at ingress only".to_owned()),
         }
     }
 

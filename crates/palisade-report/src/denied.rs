@@ -42,14 +42,50 @@ pub enum DecidedBy<'a> {
         /// The rule.
         rule: &'a RuleRef,
     },
+    /// No policy: the packet broke a rule of the network.
+    Broken(Broken),
     /// An origin that nobody knows any more, by its number.
     Unknown(u32),
+}
+
+/// What a packet must not be, whatever policy says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// A pod sent it with a source that is not its own.
+    ForgedSource,
+    /// It is forwarded, and its source is an address of the node.
+    ForgedNode,
+    /// It belongs to no connection and cannot start one.
+    InvalidState,
+    /// TCP of an unknown connection that does not open one.
+    NotABeginning,
+}
+
+impl Broken {
+    fn reason(self) -> &'static str {
+        match self {
+            Broken::ForgedSource => "forged-source",
+            Broken::ForgedNode => "forged-node",
+            Broken::InvalidState => "invalid-state",
+            Broken::NotABeginning => "not-a-beginning",
+        }
+    }
+
+    fn sentence(self) -> &'static str {
+        match self {
+            Broken::ForgedSource => "forged source: not an address of this pod",
+            Broken::ForgedNode => "forged source: an address of this node",
+            Broken::InvalidState => "invalid connection state",
+            Broken::NotABeginning => "not the beginning of a connection",
+        }
+    }
 }
 
 /// Writes down a denial.
 pub fn denied(it: Denied<'_>) -> v1::Denial {
     let (direction, reason, rule, isolated_by) = match it.by {
         DecidedBy::Unknown(_) => (None, "unknown".to_owned(), None, Vec::new()),
+        DecidedBy::Broken(broken) => (None, broken.reason().to_owned(), None, Vec::new()),
         DecidedBy::UnresolvedName { direction, rule } => {
             (Some(direction.to_string()), rule.to_string(), Some(written_rule(rule)), Vec::new())
         }
@@ -104,6 +140,7 @@ fn side(it: &v1::DenialSide) -> String {
 fn sentence(by: DecidedBy<'_>) -> String {
     match by {
         DecidedBy::Unknown(number) => format!("denied by rules that have changed meanwhile (origin {number:08x})"),
+        DecidedBy::Broken(broken) => broken.sentence().to_owned(),
         DecidedBy::UnresolvedName { rule, .. } => {
             format!("{} {} accepts a domain name, and none is known to be this address", words::policy(&rule.policy), words::rule(rule))
         }
@@ -202,6 +239,19 @@ mod tests {
         let denial = web_to_db(DecidedBy::UnresolvedName { direction: Direction::Egress, rule: &rule });
         let expected = "ClusterNetworkPolicy web rule 0 accepts a domain name, and none is known to be this address";
         assert_eq!((denial.sentence.as_str(), denial.reason.as_str()), (expected, "cnp/web#0"));
+    }
+
+    #[test]
+    fn what_is_dropped_before_policy_has_a_reason_and_no_direction() {
+        let check = |broken, reason: &str, sentence: &str| {
+            let denial = v1::Denial { from: side(None, None, "192.0.2.7"), ..web_to_db(DecidedBy::Broken(broken)) };
+            assert_eq!((denial.reason.as_str(), &denial.direction), (reason, &None));
+            assert_eq!(line(&denial), format!("denied  192.0.2.7 → shop/db (10.1.0.7) tcp/5432  {sentence}\n"));
+        };
+        check(Broken::ForgedSource, "forged-source", "forged source: not an address of this pod");
+        check(Broken::ForgedNode, "forged-node", "forged source: an address of this node");
+        check(Broken::InvalidState, "invalid-state", "invalid connection state");
+        check(Broken::NotABeginning, "not-a-beginning", "not the beginning of a connection");
     }
 
     #[test]

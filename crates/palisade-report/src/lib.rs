@@ -18,7 +18,7 @@ pub mod text;
 pub mod v1;
 mod words;
 
-pub use denied::{DecidedBy, Denied, denied};
+pub use denied::{Broken, DecidedBy, Denied, denied};
 pub use explained::{explained, verdict};
 pub use junit::junit;
 pub use matrix_text::{Crowd, Group};

@@ -440,11 +440,12 @@ pub struct Denial {
     /// Of ICMP and ICMPv6.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub icmp: Option<DenialIcmp>,
-    /// `egress` when the source's side denied it, `ingress` when the destination's did; absent when it is not known any more.
+    /// `egress` when the source's side denied it, `ingress` when the destination's did; absent when no policy did, or when it is
+    /// not known any more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction: Option<String>,
-    /// What denied it, in a form for programs: `np/NAMESPACE/NAME#RULE`, `cnp/NAME#RULE`, `isolated`, or `unknown` when the rules have
-    /// changed meanwhile.
+    /// What denied it, in a form for programs: `np/NAMESPACE/NAME#RULE`, `cnp/NAME#RULE`, `isolated`; before any policy was asked,
+    /// `forged-source`, `forged-node`, `invalid-state` or `not-a-beginning`; `unknown` when the rules have changed meanwhile.
     pub reason: String,
     /// The same in a sentence.
     pub sentence: String,

@@ -2,8 +2,10 @@
 //!
 //! Pods that no node is known for are spread over two nodes of their own, so that each scenario crosses a fabric.
 
-use palisade_model::{Family, Flow, Model, Node, NodeId, Path, Place};
-use palisade_nft::{CtState, Hook, Ids, NodeView, Packet, Ruleset, Traced, lower, trace};
+use std::collections::BTreeMap;
+
+use palisade_model::{EndpointId, Family, Flow, Model, Node, NodeId, Path, Place};
+use palisade_nft::{At, CtState, Ids, NodeView, Packet, Ruleset, Traced, lower, trace};
 
 /// The nodes of a cluster with their rulesets.
 #[derive(Debug)]
@@ -34,7 +36,8 @@ impl Nodes {
         }
         // One `Ids` for all: a cluster would have one for each node, and numbers mean nothing across nodes.
         let mut ids = Ids::default();
-        let rulesets = (0..model.nodes.len()).map(|at| lower(&model, NodeView { node: NodeId(at) }, &mut ids)).collect();
+        let views = (0..model.nodes.len()).map(|at| NodeView { node: NodeId(at), links: links(&model, NodeId(at)) });
+        let rulesets = views.map(|view| lower(&model, &view, &mut ids)).collect();
         Nodes { model, rulesets }
     }
 
@@ -51,8 +54,8 @@ impl Nodes {
         if direct_self || source.is_ipv4() != destination.is_ipv4() {
             return Ok(None);
         }
-        let packet = |hook| Packet {
-            hook,
+        let packet = |at| Packet {
+            at,
             source,
             destination,
             protocol: flow.protocol.number(Family::of(source)),
@@ -63,11 +66,16 @@ impl Nodes {
             source_is_local: false,
         };
         let mut passed = Passed { accepted: true, comments: Vec::new() };
-        for (node, hook) in self.way(flow) {
+        for (node, at) in self.way(flow) {
             let ruleset = self.rulesets.get(node.0).ok_or("a node without a ruleset")?;
-            let Traced { accepted, comments, priority, .. } = trace(ruleset, &packet(hook))?;
+            let Traced { accepted, comments, priority, .. } = trace(ruleset, &packet(at.clone()))?;
             passed.comments.extend(comments);
-            if accepted && priority != 0 {
+            // Policy reads the number, so whatever it was before policy does not matter.
+            let after_policy = match at {
+                At::Ingress { .. } => false,
+                At::Forward | At::Input => true,
+            };
+            if accepted && after_policy && priority != 0 {
                 return Err(format!("the number {priority} is left in the packet"));
             }
             if !accepted {
@@ -79,7 +87,7 @@ impl Nodes {
     }
 
     /// The hooks a connection meets, in order.
-    fn way(&self, flow: &Flow) -> Vec<(NodeId, Hook)> {
+    fn way(&self, flow: &Flow) -> Vec<(NodeId, At)> {
         let at = |place| match place {
             Place::Pod(id) => self.model.endpoint(id).and_then(|it| it.node),
             Place::Node(id) => Some(id),
@@ -88,17 +96,100 @@ impl Nodes {
         let (from, to) = (at(flow.from.place), at(flow.to.place));
         let mut way = Vec::new();
         match (flow.from.place, from) {
-            (Place::Pod(_), Some(node)) if flow.to.place == Place::Node(node) => return vec![(node, Hook::Input)],
-            (Place::Pod(_), Some(node)) => way.push((node, Hook::Forward)),
+            (Place::Pod(pod), Some(node)) => {
+                way.push((node, At::Ingress { link: link(pod) }));
+                if flow.to.place == Place::Node(node) {
+                    way.push((node, At::Input));
+                    return way;
+                }
+                way.push((node, At::Forward));
+            }
             // A node that calls its own pod uses the output hook, where there is no policy.
             (Place::Node(node), _) if to == Some(node) => return way,
             (Place::Pod(_) | Place::Node(_) | Place::Outside, _) => {}
         }
         match (flow.to.place, to) {
-            (Place::Pod(_), Some(node)) if from != Some(node) => way.push((node, Hook::Forward)),
-            (Place::Node(_), Some(node)) if from != Some(node) => way.push((node, Hook::Input)),
+            (Place::Pod(_), Some(node)) if from != Some(node) => way.push((node, At::Forward)),
+            (Place::Node(_), Some(node)) if from != Some(node) => way.push((node, At::Input)),
             (Place::Pod(_) | Place::Node(_) | Place::Outside, _) => {}
         }
         way
+    }
+}
+
+/// The node's end of the link to a pod.
+fn link(pod: EndpointId) -> String {
+    format!("pod{}", pod.0)
+}
+
+fn links(model: &Model, node: NodeId) -> BTreeMap<EndpointId, String> {
+    let here = model.endpoints.iter().enumerate().filter(|(_, it)| it.node == Some(node));
+    here.map(|(at, _)| (EndpointId(at), link(EndpointId(at)))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use palisade_nft::{Guard, Origin};
+
+    use super::*;
+    use crate::check::snapshot;
+
+    /// Two pods that claim one address, and one that has none yet.
+    const PODS: &str = r#"
+{apiVersion: v1, kind: Pod, metadata: {namespace: x, name: a}, spec: {nodeName: node-1}, status: {podIPs: [{ip: 10.0.0.1}, {ip: "fd00::1"}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {namespace: x, name: b}, spec: {nodeName: node-1}, status: {podIPs: [{ip: 10.0.0.1}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {namespace: x, name: c}, spec: {nodeName: node-1}}
+"#;
+
+    fn check(ruleset: &Ruleset, link: &str, source: &str) -> (bool, Vec<Origin>) {
+        let source: IpAddr = source.parse().unwrap();
+        let destination = if source.is_ipv4() { "192.0.2.1" } else { "2001:db8::1" };
+        let packet = Packet {
+            at: At::Ingress { link: link.to_owned() },
+            source,
+            destination: destination.parse().unwrap(),
+            protocol: 17,
+            port: Some(53),
+            state: CtState::New,
+            priority: 0,
+            source_is_local: false,
+        };
+        let traced = trace(ruleset, &packet).unwrap();
+        (traced.accepted, traced.origins.iter().map(|it| ruleset.origins[it].clone()).collect())
+    }
+
+    #[test]
+    fn only_a_pods_own_addresses_come_in_by_its_link() {
+        let model = snapshot("cluster.yaml", PODS).model;
+        assert_eq!(model.endpoints.len(), 3, "{model:?}");
+        let owner = match model.place_of("10.0.0.1".parse().unwrap()) {
+            Place::Pod(id) => id,
+            place @ (Place::Node(_) | Place::Outside) => panic!("{place:?}"),
+        };
+        let view = NodeView { node: NodeId(0), links: links(&model, NodeId(0)) };
+        let ruleset = lower(&model, &view, &mut Ids::default());
+        let (accepted, forged) = ((true, vec![]), (false, vec![Origin::Guard(Guard::ForgedSource)]));
+        for id in (0..3).map(EndpointId) {
+            let expected = if id == owner { &accepted } else { &forged };
+            assert_eq!(&check(&ruleset, &link(id), "10.0.0.1"), expected, "{id:?}");
+            let expected = if id == EndpointId(0) { &accepted } else { &forged };
+            assert_eq!(&check(&ruleset, &link(id), "fd00::1"), expected, "{id:?}");
+            for stranger in ["10.0.0.2", "0.0.0.0", "192.0.2.7", "fd00::2", "fe80::1", "::", "::ffff:10.0.0.1"] {
+                assert_eq!(check(&ruleset, &link(id), stranger), forged, "{id:?} {stranger}");
+            }
+        }
+        assert_eq!(check(&ruleset, "eth0", "192.0.2.7"), accepted);
+    }
+
+    #[test]
+    fn no_source_is_bound_where_no_link_is_known() {
+        let model = snapshot("cluster.yaml", PODS).model;
+        let ruleset = lower(&model, &NodeView { node: NodeId(0), links: BTreeMap::new() }, &mut Ids::default());
+        assert!(ruleset.sets.is_empty() && !ruleset.chains.contains_key("sources"));
+        assert_eq!(check(&ruleset, "pod0", "192.0.2.7"), (true, vec![]));
     }
 }

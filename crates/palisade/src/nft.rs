@@ -1,8 +1,10 @@
 //! `palisade nft`: the ruleset of a node, without a kernel.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Result, anyhow, bail};
 use palisade_model::{Model, NodeId, Protocol};
-use palisade_nft::{CtState, Hook, Ids, NodeView, Packet, Ruleset, lower, render, trace};
+use palisade_nft::{At, CtState, Ids, NodeView, Packet, Ruleset, lower, render, trace};
 
 use crate::cli::{NftArgs, NftCommand, NftHook, NftRenderArgs, NftTraceArgs};
 use crate::input::{self, Input};
@@ -26,7 +28,9 @@ fn ruleset(input: &Input, node: &str) -> Result<Ruleset> {
     }
     let model = &input.snapshot.model;
     let at = model.nodes.iter().position(|it| *it.name == *node).ok_or_else(|| anyhow!("{}", no_such_node(model, node)))?;
-    Ok(lower(model, NodeView { node: NodeId(at) }, &mut Ids::default()))
+    // Objects do not say which link leads to a pod, so no source is bound.
+    let view = NodeView { node: NodeId(at), links: BTreeMap::new() };
+    Ok(lower(model, &view, &mut Ids::default()))
 }
 
 fn no_such_node(model: &Model, node: &str) -> String {
@@ -50,12 +54,12 @@ fn traced(args: &NftTraceArgs) -> Result<Outcome> {
         Protocol::Icmp => 58,
         Protocol::Other(number) => number,
     };
-    let hook = match args.hook {
-        NftHook::Forward => Hook::Forward,
-        NftHook::Input => Hook::Input,
+    let at = match args.hook {
+        NftHook::Forward => At::Forward,
+        NftHook::Input => At::Input,
     };
     let packet = Packet {
-        hook,
+        at,
         source: args.from,
         destination: args.to,
         protocol: number,

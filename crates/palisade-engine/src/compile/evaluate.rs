@@ -1,6 +1,7 @@
 //! What a program does with one other end. The plain way, rule by rule: rows are held against it, and it answers what rows leave out.
 
 use palisade_model::{Action, Direction};
+use rustc_hash::FxHashMap;
 
 use crate::compile::intern::Lists;
 use crate::compile::ports::{PortSetId, PortSets, range};
@@ -39,6 +40,20 @@ enum Hit {
     No,
 }
 
+/// Sets of traffic, and what named ports came to so far.
+#[derive(Debug, Default)]
+pub(crate) struct Sets {
+    pub(crate) ports: PortSets,
+    /// By rule and by the named ports of the destination.
+    named: FxHashMap<(u32, u32), PortSetId>,
+}
+
+impl Sets {
+    pub(crate) fn of(ports: PortSets) -> Sets {
+        Sets { ports, named: FxHashMap::default() }
+    }
+}
+
 /// What evaluation reads.
 pub(crate) struct Context<'c> {
     pub(crate) parts: &'c Parts,
@@ -56,53 +71,62 @@ impl Compiled {
 
 impl Context<'_> {
     /// All three tiers.
-    pub(crate) fn passing(&self, program: Program, foreign: Foreign, relation: Relation, sets: &mut PortSets) -> Passing {
-        let admin = self.ordered(program.admin, program.ports, foreign, relation, sets);
-        let network = self.network(program.network, program.ports, foreign, relation, sets);
-        let baseline = self.ordered(program.baseline, program.ports, foreign, relation, sets);
-        combine(admin, network, baseline, sets)
+    pub(crate) fn passing(&self, program: Program, foreign: Foreign, relation: Relation, sets: &mut Sets) -> Passing {
+        let lists = &self.parts.lists;
+        let admin = self.ordered(lists.get(program.admin), program.ports, foreign, relation, sets);
+        let network = self.network(program.network.map(|it| lists.get(it)), program.ports, foreign, relation, sets);
+        let baseline = self.ordered(lists.get(program.baseline), program.ports, foreign, relation, sets);
+        combine(admin, network, baseline, &mut sets.ports)
     }
 
     /// SPEC: semantics 2.2: rules in order, the first match ends the tier.
-    pub(crate) fn ordered(&self, list: u32, ports: u32, foreign: Foreign, relation: Relation, sets: &mut PortSets) -> Outcome {
+    pub(crate) fn ordered(&self, rules: &[u32], ports: u32, foreign: Foreign, relation: Relation, sets: &mut Sets) -> Outcome {
         let (mut accepted, mut left, mut passed, mut perhaps) = (PortSetId::NONE, PortSetId::ALL, PortSetId::NONE, PortSetId::NONE);
-        for rule in self.rules(list) {
+        for (number, rule) in self.rules(rules) {
             let hit = self.hit(&rule.peers, foreign, relation);
             if matches!(hit, Hit::No) {
                 continue;
             }
-            let traffic = self.traffic(rule, ports, foreign, sets);
-            let met = sets.and(left, traffic);
+            let traffic = self.traffic(number, rule, ports, foreign, sets);
+            let met = sets.ports.and(left, traffic);
             if matches!(hit, Hit::Perhaps) {
-                perhaps = sets.or(perhaps, met);
+                perhaps = sets.ports.or(perhaps, met);
                 continue;
             }
-            left = sets.without(left, met);
+            left = sets.ports.without(left, met);
             match rule.action {
-                Action::Accept => accepted = sets.or(accepted, met),
-                Action::Pass => passed = sets.or(passed, met),
+                Action::Accept => accepted = sets.ports.or(accepted, met),
+                Action::Pass => passed = sets.ports.or(passed, met),
                 Action::Deny => {}
             }
         }
-        Outcome { accepted, open: sets.or(left, passed), perhaps }
+        Outcome { accepted, open: sets.ports.or(left, passed), perhaps }
     }
 
     /// SPEC: semantics 0, step 4: additive, and final for a pod that is isolated.
-    pub(crate) fn network(&self, list: Option<u32>, ports: u32, foreign: Foreign, relation: Relation, sets: &mut PortSets) -> Outcome {
-        let Some(list) = list else { return Outcome { accepted: PortSetId::NONE, open: PortSetId::ALL, perhaps: PortSetId::NONE } };
+    pub(crate) fn network(&self, rules: Option<&[u32]>, ports: u32, foreign: Foreign, relation: Relation, sets: &mut Sets) -> Outcome {
+        let Some(rules) = rules else { return Outcome { accepted: PortSetId::NONE, open: PortSetId::ALL, perhaps: PortSetId::NONE } };
         // SPEC: semantics 1.8.
         let mut accepted = if relation == Relation::OwnNode { PortSetId::ALL } else { PortSetId::NONE };
-        for rule in self.rules(list) {
+        for (number, rule) in self.rules(rules) {
             if matches!(self.hit(&rule.peers, foreign, relation), Hit::Yes) {
-                let traffic = self.traffic(rule, ports, foreign, sets);
-                accepted = sets.or(accepted, traffic);
+                let traffic = self.traffic(number, rule, ports, foreign, sets);
+                accepted = sets.ports.or(accepted, traffic);
             }
         }
         Outcome { accepted, open: PortSetId::NONE, perhaps: PortSetId::NONE }
     }
 
-    pub(crate) fn rules(&self, list: u32) -> impl Iterator<Item = &Compact> {
-        self.parts.lists.get(list).iter().filter_map(|it| self.parts.rules.get(*it))
+    pub(crate) fn rules<'a>(&'a self, rules: &'a [u32]) -> impl Iterator<Item = (u32, &'a Compact)> {
+        rules.iter().filter_map(|it| Some((*it, self.parts.rules.get(*it)?)))
+    }
+
+    /// Whether a rule holds for those whom its conditions pick out, and for nobody else, with traffic that is the same for all of them.
+    pub(crate) fn is_plain(&self, rule: u32) -> bool {
+        self.parts.rules.get(rule).is_some_and(|it| {
+            let by_default = it.peers.pods.iter().any(|condition| self.parts.peers.default_of(*condition));
+            it.peers.everyone == Everyone::No && !by_default && it.named.is_empty()
+        })
     }
 
     fn hit(&self, peers: &Peers, foreign: Foreign, relation: Relation) -> Hit {
@@ -133,7 +157,7 @@ impl Context<'_> {
     }
 
     /// The traffic of a rule, with the ports that its names stand for at the destination.
-    fn traffic(&self, rule: &Compact, own: u32, foreign: Foreign, sets: &mut PortSets) -> PortSetId {
+    fn traffic(&self, number: u32, rule: &Compact, own: u32, foreign: Foreign, sets: &mut Sets) -> PortSetId {
         if rule.named.is_empty() {
             return rule.ports;
         }
@@ -141,6 +165,9 @@ impl Context<'_> {
             Direction::Egress => foreign.ports,
             Direction::Ingress => own,
         };
+        if let Some(known) = sets.named.get(&(number, at_destination)) {
+            return *known;
+        }
         let view = self.port_views.get(at_destination);
         let mut parts = Vec::new();
         for named in rule.named.iter().filter_map(|it| self.parts.named.get(*it)) {
@@ -148,8 +175,10 @@ impl Context<'_> {
             let of_protocol = of_name.filter(|it| named.protocol.is_none_or(|protocol| range(protocol).contains(it)));
             parts.extend(of_protocol.map(|it| (it, it + 1)));
         }
-        let named = sets.of(parts);
-        sets.or(rule.ports, named)
+        let named = sets.ports.of(parts);
+        let traffic = sets.ports.or(rule.ports, named);
+        sets.named.insert((number, at_destination), traffic);
+        traffic
     }
 }
 

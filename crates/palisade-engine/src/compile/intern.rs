@@ -66,6 +66,18 @@ impl<T: Clone + Eq + Hash> Interned<T> {
         id
     }
 
+    /// The number of something that need not be owned to be found.
+    pub(crate) fn intern_by<Q: Eq + Hash + ?Sized>(&mut self, value: &Q) -> u32
+    where
+        T: std::borrow::Borrow<Q>,
+        for<'q> &'q Q: Into<T>,
+    {
+        match self.ids.get(value) {
+            Some(id) => *id,
+            None => self.intern(value.into()),
+        }
+    }
+
     /// The number of something that was met before.
     pub(crate) fn id_of<Q: Eq + Hash + ?Sized>(&self, value: &Q) -> Option<u32>
     where

@@ -95,6 +95,11 @@ pub fn compile(model: &Model) -> Compiled {
 }
 
 impl Compiled {
+    /// How many pods were compiled.
+    pub fn pod_count(&self) -> usize {
+        self.pods.len()
+    }
+
     /// How many programs a direction has.
     pub fn program_count(&self, direction: Direction) -> usize {
         self.programs.of(direction).values().len()

@@ -80,18 +80,21 @@ pub(crate) fn place(model: &Model) -> Compiled {
 fn policies(model: &Model, parts: &mut Parts) -> Policies {
     let mut policies =
         Policies { cluster: Vec::new(), subjects: Join::default(), by_subject: FxHashMap::default(), network: FxHashMap::default() };
-    let mut ordered: Vec<&Policy> = model.policies.iter().collect();
-    // SPEC: semantics 2.2: by rank, then name.
-    ordered.sort_by(|a, b| (a.tier, a.rank, &a.origin.name, &a.origin).cmp(&(b.tier, b.rank, &b.origin.name, &b.origin)));
-    for policy in ordered {
+    let (network, mut cluster): (Vec<&Policy>, Vec<&Policy>) = model.policies.iter().partition(|it| it.tier == Tier::NetworkPolicy);
+    // SPEC: semantics 2.2: by rank, then name. NetworkPolicies have no order.
+    cluster.sort_by(|a, b| (a.tier, a.rank, &a.origin.name, &a.origin).cmp(&(b.tier, b.rank, &b.origin.name, &b.origin)));
+    for policy in network.into_iter().chain(cluster) {
         let Subject::Pods { namespaces, pods } = &policy.subject else { continue };
         let mut numbers = |direction| policy.rules.of(direction).iter().map(|it| parts.rule(it)).collect::<Vec<u32>>();
         let rules = PerDirection { egress: numbers(Direction::Egress), ingress: numbers(Direction::Ingress) };
         let pods = parts.pods.add(pods);
         match (policy.tier, namespaces) {
             (Tier::NetworkPolicy, NamespaceSet::Own(own)) => {
-                let of_namespace = policies.network.entry(own.clone()).or_default();
-                of_namespace.push(NetworkPolicy { pods, isolates: policy.isolates, rules });
+                let policy = NetworkPolicy { pods, isolates: policy.isolates, rules };
+                match policies.network.get_mut(own) {
+                    Some(of_namespace) => of_namespace.push(policy),
+                    None => drop(policies.network.insert(own.clone(), vec![policy])),
+                }
             }
             (Tier::Admin | Tier::Baseline, NamespaceSet::Matching(selector)) => {
                 let namespace = parts.namespaces.add(selector);

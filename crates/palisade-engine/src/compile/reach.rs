@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use palisade_model::{Direction, End, EndpointId, PerDirection, Place};
 use rustc_hash::FxHashMap;
 
-use crate::compile::evaluate::{Passing, Relation};
+use crate::compile::evaluate::{Passing, Relation, Sets};
 use crate::compile::ports::{PortSetId, PortSets};
 use crate::compile::rows::{Postings, Rows};
 use crate::compile::{Compiled, Foreign, Kind, Placed};
@@ -14,7 +14,7 @@ use crate::compile::{Compiled, Foreign, Kind, Placed};
 #[derive(Debug)]
 pub struct Reach<'c> {
     compiled: &'c Compiled,
-    sets: PortSets,
+    sets: Sets,
     rows: PerDirection<Rows>,
     /// What a program does with a pod of the same namespace: by program, view and labels.
     own: PerDirection<FxHashMap<(u32, u32, u32), Passing>>,
@@ -50,7 +50,7 @@ impl Compiled {
     /// Works out who reaches whom.
     pub fn reach(&self) -> Reach<'_> {
         let postings = Postings::of(self);
-        let mut sets = self.parts.ports.clone();
+        let mut sets = Sets::of(self.parts.ports.clone());
         let egress = Rows::work_out(self, Direction::Egress, &postings, &mut sets);
         let ingress = Rows::work_out(self, Direction::Ingress, &postings, &mut sets);
         Reach { compiled: self, sets, rows: PerDirection { egress, ingress }, own: PerDirection::default() }
@@ -77,12 +77,12 @@ impl Compiled {
 impl Reach<'_> {
     /// The sets that answers speak of.
     pub fn sets(&self) -> &PortSets {
-        &self.sets
+        &self.sets.ports
     }
 
     /// The sets that answers speak of, to work out others with.
     pub fn sets_mut(&mut self) -> &mut PortSets {
-        &mut self.sets
+        &mut self.sets.ports
     }
 
     /// What a pod at one of its addresses has in common with those that fare as it does. None for an end that is no pod, or was not compiled.
@@ -123,10 +123,10 @@ impl Reach<'_> {
 
     /// What both directions let pass.
     fn both(&mut self, egress: Passing, ingress: Passing) -> ReachEnd {
-        let allowed = self.sets.and(egress.accepted, ingress.accepted);
-        let (a, b) = (self.sets.or(egress.accepted, egress.perhaps), self.sets.or(ingress.accepted, ingress.perhaps));
-        let perhaps = self.sets.and(a, b);
-        ReachEnd { allowed, depends_on_dns: self.sets.without(perhaps, allowed) }
+        let allowed = self.sets.ports.and(egress.accepted, ingress.accepted);
+        let (a, b) = (self.sets.ports.or(egress.accepted, egress.perhaps), self.sets.ports.or(ingress.accepted, ingress.perhaps));
+        let perhaps = self.sets.ports.and(a, b);
+        ReachEnd { allowed, depends_on_dns: self.sets.ports.without(perhaps, allowed) }
     }
 
     /// What the subject's program lets pass with another end.

@@ -6,9 +6,10 @@
 use palisade_model::Direction;
 use rustc_hash::FxHashMap;
 
-use crate::compile::evaluate::{Context, Outcome, Passing, Relation, combine};
-use crate::compile::intern::{Interned, index};
-use crate::compile::ports::PortSets;
+use crate::compile::evaluate::{Context, Outcome, Passing, Relation, Sets, combine};
+use crate::compile::intern::{Interned, Lists, index};
+use crate::compile::ports::PortSetId;
+use crate::compile::rules::{Everyone, Peers};
 use crate::compile::{Compiled, Foreign, Kind, Program};
 
 /// A value for every foreign view.
@@ -76,6 +77,14 @@ impl Postings {
     }
 }
 
+impl Postings {
+    /// The views that each condition of some peers picks out.
+    fn picked_by<'a>(&'a self, peers: &'a Peers) -> impl Iterator<Item = &'a Vec<u32>> {
+        let of = |lists: &'a [Vec<u32>], keys: &'a [u32]| keys.iter().filter_map(move |it| lists.get(index(*it)));
+        of(&self.pods, &peers.pods).chain(of(&self.nodes, &peers.nodes)).chain(of(&self.blocks, &peers.blocks))
+    }
+}
+
 fn post(lists: &mut Vec<Vec<u32>>, key: u32, id: u32) {
     if lists.len() <= index(key) {
         lists.resize_with(index(key) + 1, Vec::new);
@@ -90,7 +99,10 @@ struct Working<'c> {
     compiled: &'c Compiled,
     context: Context<'c>,
     postings: &'c Postings,
-    sets: &'c mut PortSets,
+    sets: &'c mut Sets,
+    /// Lists of rules that can mean somebody of another namespace, and which list comes to which.
+    lists: Lists,
+    abroad: FxHashMap<u32, u32>,
     outcomes: Interned<Outcome>,
     /// By list, own ports and kind of tier.
     tiers: FxHashMap<(u32, u32, TierKind), usize>,
@@ -98,6 +110,8 @@ struct Working<'c> {
     /// Which views have been met in the row that is being worked out.
     met: Vec<u32>,
     turn: u32,
+    /// Traffic that the rules of a list hand to each view; nothing between lists.
+    accepted: Vec<PortSetId>,
     combined: FxHashMap<[u32; 3], u32>,
     passing: Interned<Passing>,
 }
@@ -110,17 +124,20 @@ enum TierKind {
 }
 
 impl Rows {
-    pub(crate) fn work_out(compiled: &Compiled, direction: Direction, postings: &Postings, sets: &mut PortSets) -> Rows {
+    pub(crate) fn work_out(compiled: &Compiled, direction: Direction, postings: &Postings, sets: &mut Sets) -> Rows {
         let mut working = Working {
             compiled,
             context: compiled.context(direction),
             postings,
             sets,
+            lists: Lists::default(),
+            abroad: FxHashMap::default(),
             outcomes: Interned::default(),
             tiers: FxHashMap::default(),
             tier_rows: Vec::new(),
             met: vec![0; compiled.foreign.values().len()],
             turn: 0,
+            accepted: Vec::new(),
             combined: FxHashMap::default(),
             passing: Interned::default(),
         };
@@ -144,7 +161,21 @@ impl Working<'_> {
         [self.tier(program.admin, program.ports, TierKind::Ordered), network, self.tier(program.baseline, program.ports, TierKind::Ordered)]
     }
 
+    /// The rules of a list that can mean somebody of another namespace: lists that differ in the others only fare alike here.
+    fn abroad(&mut self, list: u32) -> u32 {
+        if let Some(known) = self.abroad.get(&list) {
+            return *known;
+        }
+        let rules = self.compiled.parts.lists.get(list);
+        let looks = |it: &&u32| self.compiled.parts.rules.get(**it).is_some_and(|rule| rule.peers.looks_abroad());
+        let left: Vec<u32> = rules.iter().filter(looks).copied().collect();
+        let id = self.lists.intern(&left);
+        self.abroad.insert(list, id);
+        id
+    }
+
     fn tier(&mut self, list: u32, ports: u32, kind: TierKind) -> usize {
+        let list = self.abroad(list);
         if let Some(known) = self.tiers.get(&(list, ports, kind)) {
             return *known;
         }
@@ -157,24 +188,56 @@ impl Working<'_> {
     fn tier_row(&mut self, list: u32, ports: u32, kind: TierKind) -> Row {
         let nothing = |kind| Foreign { kind, view: 0, blocks: self.compiled.no_blocks(), ports: 0 };
         let defaults = KINDS.map(nothing).map(|it| self.outcome(list, ports, kind, it));
-        let mut exceptions = Vec::new();
-        if kind != TierKind::NotIsolated {
-            for view in self.picked_out(list) {
-                let Some(foreign) = self.compiled.foreign.get(view).copied() else { continue };
-                let outcome = self.outcome(list, ports, kind, foreign);
-                let row = Row { defaults, exceptions: Vec::new() };
-                if outcome != row.default_of(foreign.kind) {
-                    exceptions.push((view, outcome));
-                }
+        let row = Row { defaults, exceptions: Vec::new() };
+        let exceptions = match kind {
+            TierKind::NotIsolated => Vec::new(),
+            TierKind::Isolated => self.isolated_exceptions(list, ports, &row),
+            TierKind::Ordered => {
+                let views = self.picked_out(list);
+                let found = views.into_iter().filter_map(|view| {
+                    let foreign = *self.compiled.foreign.get(view)?;
+                    let outcome = self.outcome(list, ports, kind, foreign);
+                    (outcome != row.default_of(foreign.kind)).then_some((view, outcome))
+                });
+                found.collect()
             }
-        }
+        };
         Row { defaults, exceptions }
     }
 
+    /// The same for rules that only add up. A rule that holds for those whom it picks out, and nobody else, need not be asked: its traffic is
+    /// handed to each of them.
+    fn isolated_exceptions(&mut self, list: u32, ports: u32, row: &Row) -> Vec<(u32, u32)> {
+        let views = self.picked_out(list);
+        let Working { compiled, context, postings, sets, lists, accepted, outcomes, .. } = self;
+        accepted.resize(compiled.foreign.values().len(), PortSetId::NONE);
+        let (plain, special): (Vec<u32>, Vec<u32>) = lists.get(list).iter().partition(|it| context.is_plain(**it));
+        for (_, rule) in context.rules(&plain) {
+            for view in postings.picked_by(&rule.peers).flatten() {
+                if let Some(known) = accepted.get_mut(index(*view)) {
+                    *known = sets.ports.or(*known, rule.ports);
+                }
+            }
+        }
+        let mut exceptions = Vec::with_capacity(views.len());
+        for view in views {
+            let (Some(foreign), Some(known)) = (compiled.foreign.get(view), accepted.get_mut(index(view))) else { continue };
+            let plain = std::mem::replace(known, PortSetId::NONE);
+            let mut outcome = context.network(Some(&special), ports, *foreign, Relation::Apart, sets);
+            outcome.accepted = sets.ports.or(outcome.accepted, plain);
+            let outcome = outcomes.intern(outcome);
+            if outcome != row.default_of(foreign.kind) {
+                exceptions.push((view, outcome));
+            }
+        }
+        exceptions
+    }
+
     fn outcome(&mut self, list: u32, ports: u32, kind: TierKind, foreign: Foreign) -> u32 {
+        let rules = self.lists.get(list);
         let outcome = match kind {
-            TierKind::Ordered => self.context.ordered(list, ports, foreign, Relation::Apart, self.sets),
-            TierKind::Isolated => self.context.network(Some(list), ports, foreign, Relation::Apart, self.sets),
+            TierKind::Ordered => self.context.ordered(rules, ports, foreign, Relation::Apart, self.sets),
+            TierKind::Isolated => self.context.network(Some(rules), ports, foreign, Relation::Apart, self.sets),
             TierKind::NotIsolated => self.context.network(None, ports, foreign, Relation::Apart, self.sets),
         };
         self.outcomes.intern(outcome)
@@ -185,14 +248,14 @@ impl Working<'_> {
         self.turn += 1;
         let (postings, met, turn) = (self.postings, &mut self.met, self.turn);
         let mut found = Vec::new();
-        for rule in self.context.rules(list) {
+        for (_, rule) in self.context.rules(self.lists.get(list)) {
             let peers = &rule.peers;
-            let names = rule.named.iter().filter_map(|it| self.context.parts.named.get(*it)).map(|it| &it.name);
-            let of_names = names.filter(|_| self.context.direction == Direction::Egress).filter_map(|it| postings.ports.get(index(*it)));
-            let pods = peers.pods.iter().filter_map(|it| postings.pods.get(index(*it)));
-            let nodes = peers.nodes.iter().filter_map(|it| postings.nodes.get(index(*it)));
-            let blocks = peers.blocks.iter().filter_map(|it| postings.blocks.get(index(*it)));
-            for view in pods.chain(nodes).chain(blocks).chain(of_names).flatten() {
+            // Names of ports matter where the rule holds unless something picks it out; where it does not, its peers do.
+            let by_default = peers.everyone != Everyone::No || peers.pods.iter().any(|it| self.context.parts.peers.default_of(*it));
+            let by_names = by_default && self.context.direction == Direction::Egress;
+            let names = rule.named.iter().filter(|_| by_names).filter_map(|it| self.context.parts.named.get(*it)).map(|it| &it.name);
+            let of_names = names.filter_map(|it| postings.ports.get(index(*it)));
+            for view in postings.picked_by(peers).chain(of_names).flatten() {
                 if let Some(mark) = met.get_mut(index(*view)).filter(|it| **it != turn) {
                     *mark = turn;
                     found.push(*view);
@@ -205,21 +268,35 @@ impl Working<'_> {
 
     /// Three tiers as one.
     fn whole(&mut self, triple: [usize; 3]) -> Row {
-        let [a, n, b] = triple.map(|at| self.tier_rows.get(at).cloned().unwrap_or(Row { defaults: [0; 3], exceptions: Vec::new() }));
-        let kinds = [0, 1, 2].map(|at: usize| [&a, &n, &b].map(|row| row.defaults.get(at).copied().unwrap_or(0)));
-        let defaults = kinds.map(|it| self.combined(it));
-        let mut views: Vec<u32> = [&a, &n, &b].into_iter().flat_map(|row| row.exceptions.iter().map(|it| it.0)).collect();
-        views.sort_unstable();
-        views.dedup();
+        let tiers = std::mem::take(&mut self.tier_rows);
+        let row = match triple.map(|at| tiers.get(at)) {
+            [Some(admin), Some(network), Some(baseline)] => self.merged([admin, network, baseline]),
+            _ => Row { defaults: [0; 3], exceptions: Vec::new() },
+        };
+        self.tier_rows = tiers;
+        row
+    }
+
+    fn merged(&mut self, tiers: [&Row; 3]) -> Row {
+        let defaults = KINDS.map(|kind| self.combined(tiers.map(|it| it.default_of(kind))));
         let mut row = Row { defaults, exceptions: Vec::new() };
-        for view in views {
-            let Some(kind) = self.compiled.foreign.get(view).map(|it| it.kind) else { continue };
-            let value = self.combined([a.at(view, kind), n.at(view, kind), b.at(view, kind)]);
+        let mut places = [0_usize; 3];
+        loop {
+            let heads: [Option<&(u32, u32)>; 3] = std::array::from_fn(|at| tiers.get(at)?.exceptions.get(*places.get(at)?));
+            let Some(view) = heads.iter().flatten().map(|it| it.0).min() else { return row };
+            let kind = self.compiled.foreign.get(view).map_or(Kind::Outside, |it| it.kind);
+            let values = std::array::from_fn(|at| match heads.get(at) {
+                Some(Some((of, value))) if *of == view => *value,
+                _ => tiers.get(at).map_or(0, |it| it.default_of(kind)),
+            });
+            for (place, head) in places.iter_mut().zip(heads) {
+                *place += usize::from(head.is_some_and(|it| it.0 == view));
+            }
+            let value = self.combined(values);
             if value != row.default_of(kind) {
                 row.exceptions.push((view, value));
             }
         }
-        row
     }
 
     fn combined(&mut self, triple: [u32; 3]) -> u32 {
@@ -227,7 +304,7 @@ impl Working<'_> {
             return *known;
         }
         let [Some(admin), Some(network), Some(baseline)] = triple.map(|it| self.outcomes.get(it).copied()) else { return 0 };
-        let passing = self.passing.intern(combine(admin, network, baseline, self.sets));
+        let passing = self.passing.intern(combine(admin, network, baseline, &mut self.sets.ports));
         self.combined.insert(triple, passing);
         passing
     }

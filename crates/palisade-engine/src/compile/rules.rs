@@ -47,6 +47,17 @@ pub(crate) struct Peers {
     pub(crate) names: Names,
 }
 
+impl Peers {
+    /// Whether somebody of another namespace can be meant.
+    pub(crate) fn looks_abroad(&self) -> bool {
+        self.everyone != Everyone::No
+            || !self.pods.is_empty()
+            || !self.blocks.is_empty()
+            || !self.nodes.is_empty()
+            || self.names != Names::None
+    }
+}
+
 /// Whether a rule speaks of everyone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Everyone {
@@ -131,7 +142,7 @@ impl Parts {
                     parts.push((base + u32::from(ports.first()), base + u32::from(ports.last()) + 1));
                 }
                 PortMatch::Named { protocol, name } => {
-                    let name = self.port_names.intern(name.clone());
+                    let name = self.port_names.intern_by(name.as_ref());
                     named.push(self.named.intern(Named { protocol: *protocol, name }));
                 }
                 PortMatch::Unreadable => {}

@@ -47,7 +47,7 @@ impl Selectors {
     }
 
     fn requirement(&mut self, key: &str, operator: &Operator) -> Vec<u32> {
-        let key = self.names.intern(key.into());
+        let key = self.names.intern_by(key);
         let (kind, values): (u32, Vec<&str>) = match operator {
             Operator::Equals(value) => (IN, vec![value.as_ref()]),
             Operator::In(values) => (IN, values.iter().map(AsRef::as_ref).collect()),
@@ -55,7 +55,7 @@ impl Selectors {
             Operator::Exists => (EXISTS, Vec::new()),
             Operator::DoesNotExist => (MISSING, Vec::new()),
         };
-        let mut values: Vec<u32> = values.into_iter().map(|it| self.names.intern(it.into())).collect();
+        let mut values: Vec<u32> = values.into_iter().map(|it| self.names.intern_by(it)).collect();
         values.sort_unstable();
         values.dedup();
         let mut written = vec![key, kind, number(values.len())];

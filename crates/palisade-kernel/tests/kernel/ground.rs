@@ -1,5 +1,6 @@
 //! What the tests stand on: namespaces, nft, and a word about what was not done.
 
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd as _;
@@ -9,7 +10,9 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, setsockopt, socket, sockopt};
 use nix::sys::time::TimeVal;
-use palisade_kernel::{KernelError, Links, Namespace, NextHop, Route, in_fresh_netns};
+use palisade_kernel::{KernelError, Links, Namespace, NextHop, Route, in_fresh_netns, set_sysctl};
+use palisade_model::{Model, Severity};
+use palisade_nft::{Hook, Ruleset};
 
 /// How long anything may take that comes by itself.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
@@ -31,30 +34,42 @@ pub(crate) struct Pod {
     pub(crate) addresses: [IpAddr; 2],
 }
 
+/// Whether a pod finds out if somebody else has its link-local address before it uses it, which takes a second.
+#[derive(Clone, Copy)]
+pub(crate) enum Detection {
+    On,
+    Off,
+}
+
 impl Cluster {
     /// None, and a word about it, without permission.
     pub(crate) fn create(pods: u16) -> Option<Cluster> {
         let node = privileged(Namespace::create())?;
-        let mut links = node.run(|| Links::open().unwrap()).unwrap();
+        let mut links = open_links(&node);
         node.run(|| {
-            palisade_kernel::set_sysctl("net/ipv4/ip_forward", "1").unwrap();
-            palisade_kernel::set_sysctl("net/ipv6/conf/all/forwarding", "1").unwrap();
+            set_sysctl("net/ipv4/ip_forward", "1").unwrap();
+            set_sysctl("net/ipv6/conf/all/forwarding", "1").unwrap();
         })
         .unwrap();
         links.set_up("lo").unwrap();
-        let pods = (1..=pods).map(|number| Pod::create(&mut links, number)).collect();
+        let pods = (1..=pods).map(|number| Pod::create(&mut links, number, Detection::Off)).collect();
         Some(Cluster { node, pods })
     }
 }
 
 impl Pod {
-    fn create(node: &mut Links, number: u16) -> Pod {
+    /// The pod at the other end of the link `podNUMBER`.
+    pub(crate) fn create(node: &mut Links, number: u16, detection: Detection) -> Pod {
         let namespace = Namespace::create().unwrap();
+        match detection {
+            Detection::On => {}
+            Detection::Off => namespace.run(|| set_sysctl("net/ipv6/conf/default/accept_dad", "0").unwrap()).unwrap(),
+        }
         let name = format!("pod{number}");
         let [high, low] = number.to_be_bytes();
         let addresses = [IpAddr::from([10, 1, high, low]), IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, number])];
         node.add_veth(&name, "eth0", &namespace).unwrap();
-        let mut inside = namespace.run(|| Links::open().unwrap()).unwrap();
+        let mut inside = open_links(&namespace);
         inside.set_up("lo").unwrap();
         inside.set_up("eth0").unwrap();
         node.set_up(&name).unwrap();
@@ -69,6 +84,47 @@ impl Pod {
         }
         Pod { namespace, addresses }
     }
+}
+
+/// The manifest of a pod of the one node, labelled with its name.
+pub(crate) fn pod(name: &str, addresses: &[&str]) -> String {
+    let addresses: Vec<String> = addresses.iter().map(|it| format!("{{ip: \"{it}\"}}")).collect();
+    format!(
+        "apiVersion: v1
+kind: Pod
+metadata: {{namespace: x, name: {name}, labels: {{app: {name}}}}}
+spec:
+  nodeName: node-1
+  containers: [{{name: main, image: registry.k8s.io/pause:3.10}}]
+status: {{podIPs: [{}]}}
+---
+",
+        addresses.join(", ")
+    )
+}
+
+/// The model of manifests that nothing is wrong with.
+pub(crate) fn model(manifests: &str) -> Model {
+    let snapshot = palisade_testkit::check::snapshot("cluster.yaml", manifests);
+    assert!(snapshot.diagnostics.iter().all(|it| it.severity == Severity::Note), "{:?}", snapshot.diagnostics);
+    snapshot.model
+}
+
+/// Makes the links that rulesets bind sources to, in the namespace of the caller: not every kernel takes names that are of no link.
+pub(crate) fn add_links<'a>(rulesets: impl IntoIterator<Item = &'a Ruleset>) {
+    let hooks = rulesets.into_iter().flat_map(|it| it.chains.values()).filter_map(|it| it.hook.as_ref());
+    let devices: BTreeSet<&String> = hooks
+        .flat_map(|it| match it {
+            Hook::Ingress { devices } => devices.iter().collect(),
+            Hook::Forward | Hook::Input => Vec::new(),
+        })
+        .collect();
+    let mut links = Links::open().unwrap();
+    devices.into_iter().for_each(|it| links.add_bridge(it).unwrap());
+}
+
+pub(crate) fn open_links(namespace: &Namespace) -> Links {
+    namespace.run(|| Links::open().unwrap()).unwrap()
 }
 
 /// What needs permission. None, and a word about it, without.
@@ -156,14 +212,19 @@ pub(crate) fn await_links(namespace: &Namespace, done: impl Fn(&[palisade_kernel
 
 /// What nft prints. None, and a word about it, if there is no nft.
 pub(crate) fn nft(arguments: &[&str], input: &str) -> Option<String> {
-    let child = Command::new("nft").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    command("nft", arguments, input)
+}
+
+/// What a command prints. None, and a word about it, if it is not there.
+pub(crate) fn command(program: &str, arguments: &[&str], input: &str) -> Option<String> {
+    let child = Command::new(program).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let Ok(mut child) = child else {
-        say("skipped: nft is not installed");
+        say(&format!("skipped: {program} is not installed"));
         return None;
     };
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "nft {arguments:?}: {}\n{input}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{program} {arguments:?}: {}\n{input}", String::from_utf8_lossy(&output.stderr));
     Some(String::from_utf8(output.stdout).unwrap())
 }
 

@@ -2,10 +2,14 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "all of this is tests, and clippy knows them by their attribute only")]
 
+mod classes;
 mod events;
 mod ground;
 mod links;
 mod namespaces;
+mod packets;
+mod parity;
 mod rulesets;
 mod services;
+mod sources;
 mod transactions;

@@ -13,37 +13,37 @@ use palisade_testkit::check::snapshot;
 use palisade_testkit::nodes::Nodes;
 use palisade_testkit::scenario;
 
-use crate::ground::{in_netns, nft, say};
+use crate::ground::{add_links, in_netns, nft, say};
 
 #[test]
 fn every_scenario_reads_back_as_it_was_loaded() {
-    let mut rulesets = 0;
-    for (name, nodes) in scenarios() {
-        let ran = in_netns(|| {
-            let mut nftables = Nftables::open().unwrap();
-            for ruleset in nodes.rulesets() {
-                nftables.load(ruleset).unwrap_or_else(|error| panic!("{name}: {error}\n{}", render(ruleset)));
-                assert_read_back(&name, &mut nftables, ruleset);
-            }
-        });
-        if ran.is_none() {
-            return;
+    let scenarios = scenarios();
+    in_netns(|| {
+        add_links(scenarios.iter().flat_map(|(_, nodes)| nodes.rulesets()));
+        let mut nftables = Nftables::open().unwrap();
+        let mut rulesets = 0;
+        for (name, ruleset) in scenarios.iter().flat_map(|(name, nodes)| nodes.rulesets().iter().map(move |it| (name, it))) {
+            nftables.load(ruleset).unwrap_or_else(|error| panic!("{name}: {error}\n{}", render(ruleset)));
+            assert_read_back(name, &mut nftables, ruleset);
+            rulesets += 1;
         }
-        rulesets += nodes.rulesets().len();
-    }
-    say(&format!("{rulesets} rulesets"));
+        say(&format!("{rulesets} rulesets"));
+    });
 }
 
 #[test]
 fn nft_lists_what_was_loaded_as_if_it_had_loaded_it_itself() {
     let scenarios = scenarios();
     let every = scenarios.len().div_ceil(24);
-    for (name, nodes) in scenarios.iter().step_by(every) {
-        for ruleset in nodes.rulesets() {
-            compare_with_nft(name, ruleset);
+    in_netns(|| {
+        add_links(scenarios.iter().flat_map(|(_, nodes)| nodes.rulesets()));
+        for (name, nodes) in scenarios.iter().step_by(every) {
+            for ruleset in nodes.rulesets() {
+                compare_with_nft(name, ruleset);
+            }
         }
-    }
-    compare_with_nft("ranges with gaps", &with_gaps());
+        compare_with_nft("ranges with gaps", &with_gaps());
+    });
 }
 
 #[test]
@@ -210,6 +210,7 @@ fn what_somebody_else_did_to_the_table_is_named() {
     let cases = [
         ("add rule inet palisade leaf-1 meta mark 7 accept", "rule 0 of chain `leaf-1`"),
         ("add chain inet palisade own { type filter hook output priority 0; }", "chain `own`"),
+        ("add chain inet palisade own { type filter hook ingress device lo priority 0; }", "chain `own`"),
         ("add set inet palisade marks { type mark; }", "map `marks`"),
         ("add table inet palisade { flags dormant; }", "table `inet palisade`"),
     ];
@@ -302,12 +303,13 @@ fn compare_with_nft(name: &str, ruleset: &Ruleset) {
     // As people see it, and the expressions that the kernel has.
     let list =
         || Some((nft(&["list", "table", "inet", "palisade"], "")?, nft(&["--debug=netlink", "list", "table", "inet", "palisade"], "")?));
-    let ours = in_netns(|| {
-        Nftables::open().unwrap().load(ruleset).unwrap();
-        list()
-    });
-    let theirs = in_netns(|| nft(&["-f", "-"], &render(ruleset)).and_then(|_| list()));
-    let (Some(Some((ours, our_code))), Some(Some((theirs, their_code)))) = (ours, theirs) else { return };
+    let mut nftables = Nftables::open().unwrap();
+    nftables.load(ruleset).unwrap();
+    let ours = list();
+    nftables.unload().unwrap();
+    let theirs = nft(&["-f", "-"], &render(ruleset)).and_then(|_| list());
+    nftables.unload().unwrap();
+    let (Some((ours, our_code)), Some((theirs, their_code))) = (ours, theirs) else { return };
     let lines = |text: &str| {
         let mut lines: Vec<String> = text.lines().filter(|it| !it.starts_with("\tcomment ")).map(str::to_owned).collect();
         lines.sort();

@@ -7,7 +7,7 @@ use nix::errno::Errno;
 use palisade_kernel::{Counted, Fake, Fault, Kernel, KernelError, Links, Nftables, Object, Refusal};
 use palisade_nft::{Address, Chain, Change, DataMap, Hook, Map, Match, Rule, Ruleset, Statement, Transaction, Verdict};
 
-use crate::ground::{in_netns, say};
+use crate::ground::{add_links, in_netns, say};
 use crate::rulesets::{assert_read_back, large, scenarios};
 
 #[test]
@@ -20,12 +20,14 @@ fn the_difference_of_two_rulesets_turns_one_into_the_other() {
             kernel.commit(&Transaction::load(&old)).unwrap();
         }
         let mut changes = 0;
-        for (name, nodes) in scenarios() {
+        let scenarios = scenarios();
+        add_links(scenarios.iter().flat_map(|(_, nodes)| nodes.rulesets()));
+        for (name, nodes) in &scenarios {
             for new in nodes.rulesets() {
                 let transaction = new.changes_since(&old);
                 changes += transaction.changes.len();
                 nftables.commit(&transaction).unwrap_or_else(|error| panic!("{name}: {error}"));
-                assert_read_back(&name, &mut nftables, new);
+                assert_read_back(name, &mut nftables, new);
                 fake.commit(&transaction).unwrap_or_else(|error| panic!("{name}: {error}"));
                 assert_eq!(fake.dump(), nftables.dump(), "{name}");
                 old = new.clone();

@@ -1,8 +1,9 @@
 //! Whether the kernel would take a rule: its expressions one after the other, with the registers that they fill and ask.
 
-use crate::netlink::expression::{Expression, Lookup};
+use crate::netlink::expression::{Expression, Lookup, LookupResult};
 use crate::netlink::map::Shape;
 use crate::netlink::rule::lower;
+use crate::netlink::uapi::meta;
 use crate::ruleset::{Chain, Rule, Ruleset, Verdict};
 use crate::transaction::apply::Cause;
 
@@ -11,6 +12,7 @@ pub(crate) fn accepts(ruleset: &Ruleset, rule: &Rule) -> Result<(), Cause> {
     let mut loaded = 0;
     for expression in lower(rule, |_| 0) {
         match expression {
+            Expression::Meta(meta::LINK) => loaded |= words(1, 16),
             Expression::Meta(_) | Expression::State | Expression::SourceType => loaded |= words(1, 4),
             Expression::Payload { length, to, .. } => loaded |= words(to, length),
             Expression::Value(_) => loaded |= words(1, 4),
@@ -21,7 +23,8 @@ pub(crate) fn accepts(ruleset: &Ruleset, rule: &Rule) -> Result<(), Cause> {
                 if loaded & key != key {
                     return Err(Cause::Unread);
                 }
-                if Shape::of(kind).result() != result {
+                // Whether something is there can be asked of a map too.
+                if result != LookupResult::Found && Shape::of(kind).result() != result {
                     return Err(Cause::Invalid);
                 }
             }

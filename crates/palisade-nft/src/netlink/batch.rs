@@ -1,8 +1,9 @@
 //! One transaction: messages between a begin and an end, with the object that each is about.
 
+use palisade_netlink::{Header, Writer};
+
 use crate::netlink::uapi::{BATCH_GENERATION, INET, SUBSYSTEM, flag, message};
 use crate::object::{Object, Unwritable};
-use palisade_netlink::{Header, Writer};
 
 /// A transaction in the making.
 #[derive(Debug)]

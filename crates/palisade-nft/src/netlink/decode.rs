@@ -1,14 +1,15 @@
 //! What the kernel answers about the table as a ruleset again. Whatever is not of our making is an error that names it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::netlink::encode::{hook_number, read_comment};
+use palisade_netlink::{Attributes, Odd};
+
+use crate::netlink::encode::{hook_number, hook_priority, read_comment};
 use crate::netlink::map::{self, Element, Shape};
 use crate::netlink::uapi::{chain, element, rule as rule_attribute, set, table};
 use crate::netlink::{expression, rule};
 use crate::object::{Foreign, Object};
 use crate::ruleset::{Chain, Hook, Ruleset};
-use palisade_netlink::{Attributes, Odd};
 
 /// The table in one state of it, as the payloads of the kernel's answers: whatever follows the header of a netlink message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,7 +73,7 @@ pub fn listed(payload: &[u8]) -> Result<Listed, Foreign> {
     let count = count.map_err(foreign(&Object::Map(name.clone())))?;
     let kept = match shape {
         Shape::Interval(_) => Kept::Tree,
-        Shape::Data(_) | Shape::Numbers | Shape::Pairs(_) | Shape::Protocols => Kept::Hash,
+        Shape::Data(_) | Shape::Numbers | Shape::Pairs(_) | Shape::Sources(_) | Shape::Protocols => Kept::Hash,
     };
     Ok(Listed { name, kept, count })
 }
@@ -127,13 +128,25 @@ fn read_hook(from: &Attributes<'_>) -> Result<Option<Hook>, Odd> {
         return Ok(None);
     }
     let hook = from.nest(chain::HOOK)?;
-    let (number, priority) = (hook.u32(chain::HOOK_NUMBER)?, hook.u32(chain::HOOK_PRIORITY)?);
+    let number = hook.u32(chain::HOOK_NUMBER)?;
+    let priority = i32::from_be_bytes(hook.u32(chain::HOOK_PRIORITY)?.to_be_bytes());
     let (kind, policy) = (from.text(chain::TYPE)?, from.u32(chain::POLICY)?);
-    let ours = [Hook::Forward, Hook::Input].into_iter().find(|it| hook_number(*it) == number);
+    let ingress = Hook::Ingress { devices: read_devices(&hook)? };
+    let ours = [Hook::Forward, Hook::Input, ingress].into_iter().find(|it| hook_number(it) == number);
     match ours {
-        Some(hook) if priority == 0 && kind == "filter" && policy == chain::ACCEPT => Ok(Some(hook)),
+        Some(hook) if priority == hook_priority(&hook) && kind == "filter" && policy == chain::ACCEPT => Ok(Some(hook)),
         Some(_) | None => Err(Odd(format!("type {kind}, hook {number}, priority {priority}, policy {policy}"))),
     }
+}
+
+fn read_devices(hook: &Attributes<'_>) -> Result<BTreeSet<String>, Odd> {
+    if hook.find(chain::HOOK_DEVICES).is_none() {
+        return Ok(BTreeSet::new());
+    }
+    let devices = hook.nest(chain::HOOK_DEVICES)?;
+    // Newer kernels know names that stand for all links that begin so: another attribute, and none of ours.
+    devices.only(&[chain::DEVICE_NAME])?;
+    devices.iter().map(|(_, name)| map::name(name).ok_or_else(|| Odd::new("a device whose name is no text"))).collect()
 }
 
 fn read_set(payload: &[u8]) -> Result<(String, Shape, Attributes<'_>), Foreign> {
@@ -164,6 +177,9 @@ fn read_maps(dump: &Dump, ruleset: &mut Ruleset) -> Result<BTreeMap<String, Vec<
             }
             Shape::Pairs(family) => {
                 ruleset.verdicts.insert(name, map::to_pairs(family, &elements).map_err(odd)?);
+            }
+            Shape::Sources(family) => {
+                ruleset.sets.insert(name, map::to_sources(family, &elements).map_err(odd)?);
             }
             Shape::Protocols => {
                 protocols.insert(name, map::to_protocols(&elements).map_err(odd)?);

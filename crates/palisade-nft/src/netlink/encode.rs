@@ -1,10 +1,8 @@
 //! A transaction as the bytes that the kernel takes.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
-use crate::ruleset::{Hook, Rule};
-use crate::transaction::map::Map;
-use crate::transaction::{Change, Transaction};
+use palisade_netlink::{Odd, Writer};
 
 use crate::netlink::batch::{Batch, Encoded, Expected};
 use crate::netlink::expression;
@@ -12,7 +10,9 @@ use crate::netlink::map::{self, Element, Shape};
 use crate::netlink::rule;
 use crate::netlink::uapi::{TABLE, chain, element, flag, message, rule as rule_attribute, set, table};
 use crate::object::{Object, Unwritable};
-use palisade_netlink::{Odd, Writer};
+use crate::ruleset::{Hook, INGRESS_PRIORITY, Rule};
+use crate::transaction::map::Map;
+use crate::transaction::{Change, Places, Transaction};
 
 /// What `nft list` shows whoever wonders where the table comes from.
 const TABLE_COMMENT: &str = "Kubernetes network policy, written by palisade";
@@ -24,14 +24,9 @@ const LIST: usize = 48 * 1024;
 /// The bytes of a transaction. Its messages are numbered from `first` on.
 pub fn encode(transaction: &Transaction, first: u32, expected: Expected) -> Result<Encoded, Unwritable> {
     let mut batch = Batch::new(first, expected);
-    let (mut sets, mut appended) = (Sets(0), BTreeMap::new());
+    let (mut sets, mut places) = (Sets(0), Places::default());
     for change in &transaction.changes {
-        let object = change.object(|chain| {
-            let appended: &mut usize = appended.entry(chain.to_owned()).or_default();
-            *appended += 1;
-            *appended - 1
-        });
-        write(&mut batch, &mut sets, object, change)?;
+        write(&mut batch, &mut sets, change.object(&mut places), change)?;
     }
     batch.finish()
 }
@@ -53,11 +48,13 @@ fn write(batch: &mut Batch, sets: &mut Sets, object: Object, change: &Change) ->
             });
             batch.push(object, message::DELETE_TABLE, 0, |writer| writer.text(table::NAME, TABLE));
         }
-        Change::AddChain { name, hook } => add_chain(batch, object, name, *hook),
+        Change::AddChain { name, hook } => add_chain(batch, object, name, hook.as_ref())?,
         Change::DeleteChain(name) => batch.push(object, message::DELETE_CHAIN, 0, |writer| {
             writer.text(chain::TABLE, TABLE);
             writer.text(chain::NAME, name);
         }),
+        Change::AddDevices { chain, devices } => change_devices(batch, object, message::NEW_CHAIN, chain, devices)?,
+        Change::DeleteDevices { chain, devices } => change_devices(batch, object, message::DELETE_CHAIN, chain, devices)?,
         Change::FlushChain(name) => batch.push(object, message::DELETE_RULE, 0, |writer| {
             writer.text(rule_attribute::TABLE, TABLE);
             writer.text(rule_attribute::CHAIN, name);
@@ -88,7 +85,13 @@ fn elements_of(object: &Object, elements: &Map) -> Result<Vec<Element>, Unwritab
     map::of_map(elements).map_err(|odd| Unwritable { object: object.clone(), what: odd.0 })
 }
 
-fn add_chain(batch: &mut Batch, object: Object, name: &str, hook: Option<Hook>) {
+fn add_chain(batch: &mut Batch, object: Object, name: &str, hook: Option<&Hook>) -> Result<(), Unwritable> {
+    let none = BTreeSet::new();
+    let devices = match hook {
+        Some(Hook::Ingress { devices }) => devices,
+        Some(Hook::Forward | Hook::Input) | None => &none,
+    };
+    check_links(&object, devices)?;
     batch.push(object, message::NEW_CHAIN, ADD, |writer| {
         writer.text(chain::TABLE, TABLE);
         writer.text(chain::NAME, name);
@@ -97,13 +100,51 @@ fn add_chain(batch: &mut Batch, object: Object, name: &str, hook: Option<Hook>) 
         writer.u32(chain::POLICY, chain::ACCEPT);
         writer.nest(chain::HOOK, |writer| {
             writer.u32(chain::HOOK_NUMBER, hook_number(hook));
-            writer.u32(chain::HOOK_PRIORITY, 0);
+            writer.bytes(chain::HOOK_PRIORITY, &hook_priority(hook).to_be_bytes());
+            if !devices.is_empty() {
+                write_devices(writer, devices);
+            }
         });
     });
+    Ok(())
 }
 
-pub(crate) fn hook_number(hook: Hook) -> u32 {
+/// Tells a chain of devices of it. Without a priority, the chain must be there.
+fn change_devices(batch: &mut Batch, object: Object, kind: u16, name: &str, devices: &BTreeSet<String>) -> Result<(), Unwritable> {
+    check_links(&object, devices)?;
+    // A message without devices would mean the whole chain.
+    if !devices.is_empty() {
+        batch.push(object, kind, 0, |writer| {
+            writer.text(chain::TABLE, TABLE);
+            writer.text(chain::NAME, name);
+            writer.nest(chain::HOOK, |writer| {
+                writer.u32(chain::HOOK_NUMBER, chain::INGRESS);
+                write_devices(writer, devices);
+            });
+        });
+    }
+    Ok(())
+}
+
+fn write_devices(writer: &mut Writer, devices: &BTreeSet<String>) {
+    writer.nest(chain::HOOK_DEVICES, |writer| devices.iter().for_each(|it| writer.text(chain::DEVICE_NAME, it)));
+}
+
+fn check_links(object: &Object, names: &BTreeSet<String>) -> Result<(), Unwritable> {
+    let odd = names.iter().find_map(|it| map::link(it).err());
+    odd.map_or(Ok(()), |odd| Err(Unwritable { object: object.clone(), what: odd.0 }))
+}
+
+pub(crate) fn hook_priority(hook: &Hook) -> i32 {
     match hook {
+        Hook::Ingress { .. } => INGRESS_PRIORITY,
+        Hook::Forward | Hook::Input => 0,
+    }
+}
+
+pub(crate) fn hook_number(hook: &Hook) -> u32 {
+    match hook {
+        Hook::Ingress { .. } => chain::INGRESS,
         Hook::Forward => chain::FORWARD,
         Hook::Input => chain::INPUT,
     }

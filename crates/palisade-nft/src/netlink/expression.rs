@@ -2,10 +2,10 @@
 //!
 //! Only the forms that our rules use exist here: anything else in the table is somebody else's and is refused when read.
 
-use crate::ruleset::Verdict;
+use palisade_netlink::{Attributes, Odd, Writer};
 
 use crate::netlink::uapi::{data, meta};
-use palisade_netlink::{Attributes, Odd, Writer};
+use crate::ruleset::Verdict;
 
 /// One step of a rule. Unless it says otherwise, it reads from and writes to the first register.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,12 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::ruleset::{Address, DataMap, IntervalMap, Verdict, VerdictMap};
+use palisade_netlink::{Attributes, Odd, Writer};
 
 use crate::netlink::expression::{LookupResult, read_verdict, write_verdict};
 use crate::netlink::uapi::{data, element, kind, meta, set};
+use crate::ruleset::{Address, DataMap, IntervalMap, SourceSet, Verdict, VerdictMap};
 use crate::transaction::map::{Map, MapKind};
-use palisade_netlink::{Attributes, Odd, Writer};
 
 /// What a map is from and to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub(crate) enum Shape {
     Interval(Address),
     Numbers,
     Pairs(Address),
+    /// A set of links with a source address each.
+    Sources(Address),
     /// The set of a rule that names several protocols.
     Protocols,
 }
@@ -56,11 +58,13 @@ const NETWORK_ORDER: u32 = 2;
 /// nft's numbers for a concatenation and for `meta`.
 const EXPRESSION_CONCAT: u32 = 13;
 const EXPRESSION_META: u32 = 9;
+/// Bytes of the name of a link, with at least one zero at the end.
+const LINK: usize = 16;
 /// What nft keeps with the start of a range that has no end.
 const OPEN: (u8, u32) = (1, 1);
 
 impl Shape {
-    const ALL: [Shape; 8] = [
+    const ALL: [Shape; 10] = [
         Shape::Data(Address::V4),
         Shape::Data(Address::V6),
         Shape::Interval(Address::V4),
@@ -68,6 +72,8 @@ impl Shape {
         Shape::Numbers,
         Shape::Pairs(Address::V4),
         Shape::Pairs(Address::V6),
+        Shape::Sources(Address::V4),
+        Shape::Sources(Address::V6),
         Shape::Protocols,
     ];
 
@@ -77,6 +83,7 @@ impl Shape {
             MapKind::Interval(family) => Shape::Interval(family),
             MapKind::Numbers => Shape::Numbers,
             MapKind::Pairs(family) => Shape::Pairs(family),
+            MapKind::Sources(family) => Shape::Sources(family),
         }
     }
 
@@ -85,7 +92,7 @@ impl Shape {
         match self {
             Shape::Data(_) | Shape::Interval(_) => LookupResult::Value,
             Shape::Numbers | Shape::Pairs(_) => LookupResult::Verdict,
-            Shape::Protocols => LookupResult::Found,
+            Shape::Sources(_) | Shape::Protocols => LookupResult::Found,
         }
     }
 
@@ -93,6 +100,7 @@ impl Shape {
         match self {
             Shape::Data(_) | Shape::Numbers | Shape::Pairs(_) => set::MAP,
             Shape::Interval(_) => set::MAP | set::INTERVAL,
+            Shape::Sources(_) => 0,
             Shape::Protocols => set::ANONYMOUS | set::CONSTANT,
         }
     }
@@ -105,6 +113,8 @@ impl Shape {
             Shape::Numbers => (kind::CLASS, 4),
             Shape::Pairs(Address::V4) => (kind::pair(kind::IPV4), 8),
             Shape::Pairs(Address::V6) => (kind::pair(kind::IPV6), 32),
+            Shape::Sources(Address::V4) => (kind::with_link(kind::IPV4), 20),
+            Shape::Sources(Address::V6) => (kind::with_link(kind::IPV6), 32),
             Shape::Protocols => (kind::PROTOCOL, 1),
         }
     }
@@ -114,7 +124,7 @@ impl Shape {
         match self {
             Shape::Data(_) | Shape::Interval(_) => Some((kind::CLASS, 4)),
             Shape::Numbers | Shape::Pairs(_) => Some((kind::VERDICT, 0)),
-            Shape::Protocols => None,
+            Shape::Sources(_) | Shape::Protocols => None,
         }
     }
 
@@ -123,13 +133,12 @@ impl Shape {
         let map = |key, data, made_of: Vec<u8>| {
             [number(UDATA_KEY_ORDER, key), number(UDATA_DATA_ORDER, data), made_of, number(UDATA_DATA_INTERVAL, 0)].concat()
         };
+        let concat = || udata(UDATA_KEY_EXPRESSION, &[number(0, EXPRESSION_CONCAT), udata(1, &[])].concat());
         match self {
             Shape::Data(_) | Shape::Interval(_) => map(NETWORK_ORDER, HOST_ORDER, Vec::new()),
             Shape::Numbers => map(HOST_ORDER, NO_ORDER, Vec::new()),
-            Shape::Pairs(_) => {
-                let concat = [number(0, EXPRESSION_CONCAT), udata(1, &[])].concat();
-                map(NO_ORDER, NO_ORDER, udata(UDATA_KEY_EXPRESSION, &concat))
-            }
+            Shape::Pairs(_) => map(NO_ORDER, NO_ORDER, concat()),
+            Shape::Sources(_) => [number(UDATA_KEY_ORDER, NO_ORDER), concat()].concat(),
             Shape::Protocols => {
                 let key = [number(0, EXPRESSION_META), udata(1, &number(0, meta::PROTOCOL))].concat();
                 [number(UDATA_KEY_ORDER, HOST_ORDER), udata(UDATA_KEY_EXPRESSION, &key)].concat()
@@ -156,7 +165,8 @@ impl Shape {
 
     /// Which of ours a set is.
     pub(crate) fn read(from: &Attributes<'_>) -> Result<Shape, Odd> {
-        let flags = from.u32(set::FLAGS)?;
+        // The kernel does not write a zero.
+        let flags = if from.find(set::FLAGS).is_some() { from.u32(set::FLAGS)? } else { 0 };
         let key = (from.u32(set::KEY_TYPE)?, from.u32(set::KEY_LENGTH)?);
         let data = from.find(set::DATA_TYPE).is_some().then(|| from.u32(set::DATA_TYPE)).transpose()?;
         let ours = |it: &Shape| it.flags() == flags && it.key() == key && it.data().map(|(kind, _)| kind) == data;
@@ -177,6 +187,7 @@ pub(crate) fn of_map(map: &Map) -> Result<Vec<Element>, Odd> {
         Map::Data(map) => of_data(map),
         Map::Interval(map) => of_intervals(map),
         Map::Verdict(map) => of_verdicts(map),
+        Map::Sources(set) => of_sources(set),
     }
 }
 
@@ -217,6 +228,15 @@ fn of_verdicts(map: &VerdictMap) -> Result<Vec<Element>, Odd> {
             elements.iter().map(pair).collect()
         }
     }
+}
+
+/// The elements of a set of links and sources.
+fn of_sources(set: &SourceSet) -> Result<Vec<Element>, Odd> {
+    let each = set.elements.iter().map(|(name, address)| {
+        let key = [link(name)?.to_vec(), key(*address, set.family)?].concat();
+        Ok(Element { key, role: Role::Member })
+    });
+    each.collect()
 }
 
 /// The elements of a set of protocols, each once.
@@ -272,6 +292,16 @@ pub(crate) fn to_pairs(family: Address, elements: &[Element]) -> Result<VerdictM
         Ok(((address(source, family)?, address(destination, family)?), goto(it)?))
     });
     Ok(VerdictMap::Pairs { family, elements: each.collect::<Result<_, Odd>>()? })
+}
+
+pub(crate) fn to_sources(family: Address, elements: &[Element]) -> Result<SourceSet, Odd> {
+    let each = elements.iter().map(|it| match (it.key.split_at_checked(LINK), &it.role) {
+        (Some((link, source)), Role::Member) => {
+            Ok((name(link).ok_or_else(|| Odd::new("a link whose name is no text"))?, address(source, family)?))
+        }
+        _ => Err(Odd::new("an element that is no link with an address")),
+    });
+    Ok(SourceSet { family, elements: each.collect::<Result<_, Odd>>()? })
 }
 
 pub(crate) fn to_protocols(elements: &[Element]) -> Result<Vec<u8>, Odd> {
@@ -361,6 +391,24 @@ fn address(key: &[u8], family: Address) -> Result<IpAddr, Odd> {
     }
 }
 
+/// The name of a link as a key has it.
+pub(crate) fn link(name: &str) -> Result<[u8; LINK], Odd> {
+    // nft takes a name that ends like this for all that begin so, and cannot print a quote.
+    let unfit = name.is_empty() || name.ends_with('*') || name.contains(['\0', '"']);
+    let mut field = [0; LINK];
+    match field.get_mut(..name.len()) {
+        Some(start) if name.len() < LINK && !unfit => start.copy_from_slice(name.as_bytes()),
+        Some(_) | None => return Err(Odd(format!("no link can be named `{name}`"))),
+    }
+    Ok(field)
+}
+
+/// The name up to the zero byte after it.
+pub(crate) fn name(field: &[u8]) -> Option<String> {
+    let name = field.split(|it| *it == 0).next()?;
+    std::str::from_utf8(name).ok().filter(|it| !it.is_empty()).map(str::to_owned)
+}
+
 fn first(family: Address) -> IpAddr {
     match family {
         Address::V4 => Ipv4Addr::UNSPECIFIED.into(),
@@ -386,5 +434,30 @@ fn previous(address: IpAddr) -> Option<IpAddr> {
     match address {
         IpAddr::V4(it) => it.to_bits().checked_sub(1).map(|it| Ipv4Addr::from_bits(it).into()),
         IpAddr::V6(it) => it.to_bits().checked_sub(1).map(|it| Ipv6Addr::from_bits(it).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_and_sources_read_back() {
+        for (family, address) in [(Address::V4, "10.0.0.1"), (Address::V6, "fd00::1")] {
+            let links = ["a", "fifteen-letters", "eth0.100", "a*b"];
+            let elements = links.map(|it| (it.to_owned(), address.parse().unwrap())).into();
+            let set = SourceSet { family, elements };
+            assert_eq!(to_sources(family, &of_sources(&set).unwrap()), Ok(set));
+        }
+    }
+
+    #[test]
+    fn what_is_no_link_with_an_address_is_refused() {
+        for length in [0, 16, 19, 32] {
+            let element = Element { key: vec![b'a'; length], role: Role::Member };
+            assert!(to_sources(Address::V4, &[element]).is_err(), "{length}");
+        }
+        let nameless = Element { key: vec![0; 20], role: Role::Member };
+        assert_eq!(to_sources(Address::V4, &[nameless]), Err(Odd::new("a link whose name is no text")));
     }
 }

@@ -2,17 +2,22 @@
 //!
 //! Both ways stand side by side here so that one cannot change without the other: what `lower` writes, `raise` reads.
 
-use crate::ruleset::{Address, CtState, End, Key, LOG_GROUP, LOG_PREFIX, Match, Rule, Statement, Value};
+use palisade_netlink::Odd;
 
 use crate::netlink::expression::{Compare, Expression, Lookup, LookupResult, NETWORK, TRANSPORT};
 use crate::netlink::uapi::meta;
-use palisade_netlink::Odd;
+use crate::ruleset::{Address, CtState, End, Key, LOG_GROUP, LOG_PREFIX, Match, Neighbour, Rule, Statement, Value};
 
 /// `RTN_LOCAL`.
 const LOCAL: u32 = 2;
 /// The second half of a pair of addresses: after four bytes, or after a whole register of sixteen.
 const SECOND_OF_V4: u32 = 9;
 const SECOND_OF_V6: u32 = 2;
+/// The source after the name of a link, which fills a register.
+const AFTER_LINK: u32 = 2;
+/// The first ten bits of an address, and those of `fe80::/10`.
+const LINK_LOCAL_MASK: [u8; 16] = [0xff, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+const LINK_LOCAL: [u8; 16] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 const ICMPV6: u8 = 58;
 const TCP: u8 = 6;
 /// FIN, SYN, RST and ACK, and of them SYN alone.
@@ -74,22 +79,51 @@ fn lower_match(condition: &Match, set: &mut impl FnMut(&[u8]) -> u32, out: &mut 
             }
         }
         Match::Number(number) => out.extend([Expression::Meta(meta::PRIORITY), equal(&number.to_ne_bytes())]),
-        Match::NeighbourDiscovery => out.extend(neighbour_discovery()),
+        Match::LinkAndSource { family, set } => {
+            out.extend(link_and_source(*family));
+            out.push(Expression::Lookup(Lookup { set: set.clone(), id: None, result: LookupResult::Found }));
+        }
+        Match::NeighbourDiscovery => out.extend(icmpv6(None, (133, 137), 255)),
+        Match::RouterSolicitationFrom(source) => out.extend(icmpv6(Some(*source), (133, 133), 255)),
+        Match::NeighbourDiscoveryFrom(source) => out.extend(icmpv6(Some(*source), (135, 136), 255)),
+        Match::ListenerDiscovery => out.extend(icmpv6(None, (130, 132), 1)),
+        Match::ListenerReport => out.extend(icmpv6(None, (143, 143), 1)),
         Match::SourceIsLocal => out.extend([Expression::SourceType, equal(&LOCAL.to_ne_bytes())]),
         Match::NotSyn => out.extend(not_syn()),
     }
 }
+
+/// Conditions that always are the same expressions.
+const FIXED: [Match; 9] = [
+    Match::NeighbourDiscovery,
+    Match::RouterSolicitationFrom(Neighbour::Unspecified),
+    Match::RouterSolicitationFrom(Neighbour::LinkLocal),
+    Match::NeighbourDiscoveryFrom(Neighbour::Unspecified),
+    Match::NeighbourDiscoveryFrom(Neighbour::LinkLocal),
+    Match::ListenerDiscovery,
+    Match::ListenerReport,
+    Match::SourceIsLocal,
+    Match::NotSyn,
+];
 
 /// What the kernel replaces with a name.
 pub(crate) const NO_NAME: &str = "__set%d";
 
 fn raise_match(rest: &[Expression], set: impl Fn(&str) -> Option<Vec<u8>>) -> Option<(Match, &[Expression])> {
     // The longer ones first: they start like the shorter ones.
-    if let Some(after) = rest.strip_prefix(neighbour_discovery().as_slice()) {
-        return Some((Match::NeighbourDiscovery, after));
+    for condition in FIXED {
+        let mut expressions = Vec::new();
+        lower_match(&condition, &mut |_| 0, &mut expressions);
+        if let Some(after) = rest.strip_prefix(expressions.as_slice()) {
+            return Some((condition, after));
+        }
     }
-    if let Some(after) = rest.strip_prefix(not_syn().as_slice()) {
-        return Some((Match::NotSyn, after));
+    for family in Address::BOTH {
+        if let Some([Expression::Lookup(Lookup { set, result: LookupResult::Found, .. }), after @ ..]) =
+            rest.strip_prefix(link_and_source(family).as_slice())
+        {
+            return Some((Match::LinkAndSource { family, set: set.clone() }, after));
+        }
     }
     match rest {
         [Expression::State, Expression::Mask(bit), Expression::Compare(Compare::NotEqual, zero), after @ ..] if *zero == [0; 4] => {
@@ -116,7 +150,6 @@ fn raise_match(rest: &[Expression], set: impl Fn(&str) -> Option<Vec<u8>>) -> Op
         [Expression::Meta(meta::PRIORITY), Expression::Compare(Compare::Equal, number), after @ ..] => {
             Some((Match::Number(u32::from_ne_bytes(number.as_slice().try_into().ok()?)), after))
         }
-        [Expression::SourceType, local, after @ ..] if *local == equal(&LOCAL.to_ne_bytes()) => Some((Match::SourceIsLocal, after)),
         _ => None,
     }
 }
@@ -224,12 +257,29 @@ fn destination_port() -> Expression {
     Expression::Payload { base: TRANSPORT, offset: 2, length: 2, to: 1 }
 }
 
-fn neighbour_discovery() -> Vec<Expression> {
+fn link_and_source(family: Address) -> Vec<Expression> {
+    let mut out = of_family(family).to_vec();
+    out.extend([Expression::Meta(meta::LINK), address(End::Source, family, AFTER_LINK)]);
+    out
+}
+
+/// ICMPv6 of some types, the last included, with a hop limit.
+fn icmpv6(source: Option<Neighbour>, (first, last): (u8, u8), hop_limit: u8) -> Vec<Expression> {
     let mut out = of_family(Address::V6).to_vec();
+    let load = || address(End::Source, Address::V6, 1);
+    match source {
+        Some(Neighbour::Unspecified) => out.extend([load(), equal(&[0; 16])]),
+        Some(Neighbour::LinkLocal) => out.extend([load(), Expression::Mask(LINK_LOCAL_MASK.to_vec()), equal(&LINK_LOCAL)]),
+        None => {}
+    }
     out.extend([Expression::Meta(meta::PROTOCOL), equal(&[ICMPV6])]);
     out.push(Expression::Payload { base: TRANSPORT, offset: 0, length: 1, to: 1 });
-    out.extend(between(&[133], &[137]));
-    out.extend([Expression::Payload { base: NETWORK, offset: 7, length: 1, to: 1 }, equal(&[255])]);
+    if first == last {
+        out.push(equal(&[first]));
+    } else {
+        out.extend(between(&[first], &[last]));
+    }
+    out.extend([Expression::Payload { base: NETWORK, offset: 7, length: 1, to: 1 }, equal(&[hop_limit])]);
     out
 }
 
@@ -267,11 +317,10 @@ mod tests {
             Match::Port { first: 0, last: 65535 },
             Match::Port { first: 80, last: 80 },
             Match::Number(0x12345),
-            Match::NeighbourDiscovery,
-            Match::SourceIsLocal,
-            Match::NotSyn,
+            Match::LinkAndSource { family: Address::V4, set: "s".to_owned() },
+            Match::LinkAndSource { family: Address::V6, set: "s".to_owned() },
         ]);
-        let conditions: Vec<Match> = conditions.collect();
+        let conditions: Vec<Match> = conditions.chain(FIXED).collect();
         let map = || "m".to_owned();
         let mut statements = vec![Statement::Set(Value::Zero), Statement::Counter, Statement::Log(0xabcdef)];
         for family in Address::BOTH {

@@ -59,8 +59,12 @@ pub mod chain {
     pub const TYPE: u16 = 7;
     pub const HOOK_NUMBER: u16 = 1;
     pub const HOOK_PRIORITY: u16 = 2;
+    pub const HOOK_DEVICES: u16 = 4;
+    pub const DEVICE_NAME: u16 = 1;
     pub const INPUT: u32 = 1;
     pub const FORWARD: u32 = 2;
+    /// Of the family `inet`; that of `netdev` is another.
+    pub const INGRESS: u32 = 5;
     pub const ACCEPT: u32 = 1;
 }
 
@@ -126,6 +130,7 @@ pub const GENERATION_ID: u16 = 1;
 /// Keys of `meta`.
 pub mod meta {
     pub const PRIORITY: u32 = 2;
+    pub const LINK: u32 = 6;
     pub const FAMILY: u32 = 15;
     pub const PROTOCOL: u32 = 16;
 }
@@ -137,10 +142,15 @@ pub mod kind {
     pub const PROTOCOL: u32 = 12;
     /// What nft calls `classid`: the packet's priority.
     pub const CLASS: u32 = 23;
+    pub const LINK: u32 = 41;
     /// This one is the kernel's.
     pub const VERDICT: u32 = 0xffff_ff00;
     /// Two in a row.
     pub const fn pair(of: u32) -> u32 {
         (of << 6) | of
+    }
+    /// A link and something else.
+    pub const fn with_link(of: u32) -> u32 {
+        (LINK << 6) | of
     }
 }

@@ -3,16 +3,17 @@
 //! A message that is refused does not stop the others: the kernel goes on, names each that it refuses, and then undoes all. Of a message with
 //! several elements those before the refused one count until then.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::netlink::accept::accepts;
+use crate::netlink::map::Shape;
 use crate::object::Object;
 use crate::ruleset::{Chain, Hook, Rule, Ruleset, Statement, Verdict};
 use crate::transaction::difference::maps_of;
 use crate::transaction::elements;
-use crate::transaction::map::{Map, MapKind, MapRef};
+use crate::transaction::map::{Map, MapKind};
 use crate::transaction::validate::validate;
-use crate::transaction::{Change, Transaction};
+use crate::transaction::{Change, Places, Transaction};
 
 /// One object that is refused, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,8 +35,10 @@ pub enum Cause {
     Invalid,
     /// A map is asked by more than the rule has read from the packet.
     Unread,
-    /// It goes to a base chain.
+    /// It goes to a base chain, or would make one of another chain.
     BaseChain,
+    /// It cannot be where it, or what goes there, stands.
+    WrongHook,
     /// Chains call each other in a circle, or nest too deep.
     TooDeep,
 }
@@ -43,6 +46,10 @@ pub enum Cause {
 /// Does all of a transaction, or nothing. No table is `None`.
 ///
 /// The table is as a dump shows it: without `origins`, and with rules as they are kept.
+///
+/// In two things the kernel is less strict, and what it then keeps is no ruleset any more: of two ranges that overlap, one of them up to
+/// the last address, it takes the one that starts first; and it takes addresses for starts of ranges and the other way round. In one it is
+/// stricter: it does not find a range again that the same transaction has put over one that it deleted.
 pub fn apply(table: &mut Option<Ruleset>, transaction: &Transaction) -> Result<(), Vec<Refused>> {
     let mut state = State::of(table.clone(), Validate::Never);
     state.run(transaction);
@@ -72,8 +79,9 @@ struct State {
     chain_uses: BTreeMap<String, usize>,
     /// How many rules ask a map.
     map_uses: BTreeMap<String, usize>,
-    /// How many rules the transaction has appended to a chain.
-    appended: BTreeMap<String, usize>,
+    /// Devices that chains get, each with its chain if that is still there: until the transaction is over they cannot be deleted.
+    coming: BTreeMap<String, Option<String>>,
+    places: Places,
     validate: Validate,
     refused: Vec<Refused>,
 }
@@ -81,7 +89,8 @@ struct State {
 impl State {
     fn of(table: Option<Ruleset>, validate: Validate) -> State {
         let (chain_uses, map_uses) = (BTreeMap::new(), BTreeMap::new());
-        let mut state = State { table, chain_uses, map_uses, appended: BTreeMap::new(), validate, refused: Vec::new() };
+        let (coming, places) = (BTreeMap::new(), Places::default());
+        let mut state = State { table, chain_uses, map_uses, coming, places, validate, refused: Vec::new() };
         let Some(table) = &state.table else { return state };
         for rule in table.chains.values().flat_map(|it| &it.rules) {
             count_rule(&mut state.chain_uses, &mut state.map_uses, rule, up);
@@ -94,7 +103,7 @@ impl State {
 
     fn run(&mut self, transaction: &Transaction) {
         for change in &transaction.changes {
-            let object = self.object(change);
+            let object = change.object(&mut self.places);
             let mut done = self.change(change);
             let looks = matches!(change, Change::AddElements { .. } | Change::AppendRule { .. });
             if done.is_ok() && looks && self.validate == Validate::AtEachStep {
@@ -104,16 +113,10 @@ impl State {
         }
     }
 
-    /// What a change is about, as errors name it.
-    fn object(&mut self, change: &Change) -> Object {
-        change.object(|chain| {
-            let appended = self.appended.entry(chain.to_owned()).or_default();
-            *appended += 1;
-            *appended - 1
-        })
-    }
-
     fn change(&mut self, change: &Change) -> Result<(), Cause> {
+        if change.is_empty() {
+            return Ok(());
+        }
         match change {
             Change::AddTable if self.table.is_some() => Err(Cause::Exists),
             Change::AddTable => {
@@ -124,15 +127,17 @@ impl State {
                 self.table = None;
                 self.chain_uses.clear();
                 self.map_uses.clear();
+                self.coming.clear();
                 Ok(())
             }
-            Change::AddChain { name, hook } => self.add_chain(name, *hook),
+            Change::AddChain { name, hook } => self.add_chain(name, hook.clone()),
             Change::DeleteChain(name) => self.delete_chain(name),
+            Change::AddDevices { chain, devices } => self.add_devices(chain, devices),
+            Change::DeleteDevices { chain, devices } => self.delete_devices(chain, devices),
             Change::FlushChain(name) => self.flush(name),
             Change::AppendRule { chain, rule } => self.append(chain, rule),
             Change::AddMap { name, kind } => self.add_map(name, *kind),
             Change::DeleteMap(name) => self.delete_map(name),
-            Change::AddElements { elements, .. } | Change::DeleteElements { elements, .. } if elements.is_empty() => Ok(()),
             Change::AddElements { map, elements } => self.add_elements(map, elements),
             Change::DeleteElements { map, elements } => self.delete_elements(map, elements),
         }
@@ -144,8 +149,10 @@ impl State {
 
     fn add_chain(&mut self, name: &str, hook: Option<Hook>) -> Result<(), Cause> {
         let ruleset = self.ruleset()?;
-        if ruleset.chains.contains_key(name) {
-            return Err(Cause::Exists);
+        match (ruleset.chains.get(name).map(|it| &it.hook), &hook) {
+            (None, _) => {}
+            (Some(None), Some(_)) => return Err(Cause::BaseChain),
+            (Some(Some(_) | None), _) => return Err(Cause::Exists),
         }
         ruleset.chains.insert(name.to_owned(), Chain { hook, rules: Vec::new() });
         Ok(())
@@ -160,12 +167,49 @@ impl State {
     }
 
     fn delete_chain(&mut self, name: &str) -> Result<(), Cause> {
-        // The kernel has deleted the rules when it finds that something still goes there.
+        // The kernel has deleted the rules when it finds that something goes there, and a rule of its own counts too.
+        let used = self.chain_uses.get(name).is_some_and(|it| *it > 0);
         self.flush(name)?;
-        if self.chain_uses.get(name).is_some_and(|it| *it > 0) {
+        if used {
             return Err(Cause::InUse);
         }
         self.ruleset()?.chains.remove(name);
+        self.coming.values_mut().filter(|it| it.as_deref() == Some(name)).for_each(|it| *it = None);
+        Ok(())
+    }
+
+    fn add_devices(&mut self, name: &str, devices: &BTreeSet<String>) -> Result<(), Cause> {
+        let chain = self.table.as_mut().and_then(|it| it.chains.get_mut(name)).ok_or(Cause::Missing)?;
+        let known = match &mut chain.hook {
+            Some(Hook::Ingress { devices }) => devices,
+            Some(Hook::Forward | Hook::Input) => return Err(Cause::WrongHook),
+            None => return Err(Cause::Exists),
+        };
+        let of_chain =
+            |device: &String, coming: &BTreeMap<String, Option<String>>| coming.get(device).is_some_and(|it| it.as_deref() == Some(name));
+        let new: Vec<&String> = devices.iter().filter(|it| !known.contains(*it) || of_chain(it, &self.coming)).collect();
+        if new.iter().any(|it| self.coming.contains_key(*it)) {
+            return Err(Cause::Exists);
+        }
+        for device in new {
+            known.insert(device.clone());
+            self.coming.insert(device.clone(), Some(name.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn delete_devices(&mut self, name: &str, devices: &BTreeSet<String>) -> Result<(), Cause> {
+        let chain = self.table.as_mut().and_then(|it| it.chains.get_mut(name)).ok_or(Cause::Missing)?;
+        let known = match &mut chain.hook {
+            Some(Hook::Ingress { devices }) => devices,
+            // The kernel does not look at the devices then, and deletes the chain.
+            Some(Hook::Forward | Hook::Input) | None => return self.delete_chain(name),
+        };
+        let is_coming = |it: &String| self.coming.get(it).is_some_and(|it| it.as_deref() == Some(name));
+        if devices.iter().any(|it| !known.contains(it) || is_coming(it)) {
+            return Err(Cause::Missing);
+        }
+        known.retain(|it| !devices.contains(it));
         Ok(())
     }
 
@@ -200,23 +244,16 @@ impl State {
         }
         match ruleset.remove_map(name).ok_or(Cause::Missing)? {
             Map::Verdict(map) => elements::chains(&map).for_each(|chain| count(&mut self.chain_uses, chain, down)),
-            Map::Data(_) | Map::Interval(_) => {}
+            Map::Data(_) | Map::Interval(_) | Map::Sources(_) => {}
         }
         Ok(())
     }
 
-    /// The map that elements go to, if it is there and takes them.
-    fn fitting(&mut self, name: &str, elements: &Map) -> Result<&mut Ruleset, Cause> {
-        let ruleset = self.ruleset()?;
-        match ruleset.map(name).map(MapRef::kind) {
-            Some(kind) if kind == elements.kind() => Ok(ruleset),
-            Some(_) => Err(Cause::Invalid),
-            None => Err(Cause::Missing),
-        }
-    }
-
     fn add_elements(&mut self, name: &str, elements: &Map) -> Result<(), Cause> {
-        let ruleset = self.fitting(name, elements)?;
+        let ruleset = self.ruleset()?;
+        if ruleset.map(name).ok_or(Cause::Missing)?.kind() != elements.kind() {
+            return Err(Cause::Invalid);
+        }
         let mut added = Vec::new();
         let done = elements::add(ruleset, name, elements, &mut added);
         added.iter().for_each(|chain| count(&mut self.chain_uses, chain, up));
@@ -224,7 +261,13 @@ impl State {
     }
 
     fn delete_elements(&mut self, name: &str, elements: &Map) -> Result<(), Cause> {
-        let ruleset = self.fitting(name, elements)?;
+        let ruleset = self.ruleset()?;
+        let kind = ruleset.map(name).ok_or(Cause::Missing)?.kind();
+        if kind != elements.kind() {
+            // Keys of one length are looked for.
+            let alike = Shape::of(kind).key().1 == Shape::of(elements.kind()).key().1;
+            return Err(if alike { Cause::Missing } else { Cause::Invalid });
+        }
         let mut deleted = Vec::new();
         let done = elements::delete(ruleset, name, elements, &mut deleted);
         deleted.iter().for_each(|chain| count(&mut self.chain_uses, chain, down));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::ruleset::{Chain, Rule, Ruleset, Statement, Value};
+use crate::ruleset::{Chain, Hook, Match, Rule, Ruleset, Statement, Value};
 use crate::transaction::{Change, Transaction};
 
 impl Ruleset {
@@ -22,10 +22,17 @@ impl Ruleset {
         }
         changes.extend(parts.gone_maps.iter().map(|it| Change::DeleteMap((*it).to_owned())));
         changes.extend(parts.gone_chains.iter().map(|it| Change::DeleteChain((*it).to_owned())));
+        for (name, chain) in self.chains.iter().filter(|(name, _)| !parts.gone_chains.contains(name.as_str())) {
+            let (before, now) = (old.chains.get(name).and_then(devices), devices(chain));
+            let (Some(before), Some(now)) = (before, now) else { continue };
+            let (fewer, more): (BTreeSet<String>, BTreeSet<String>) = (before - now, now - before);
+            changes.extend((!fewer.is_empty()).then(|| Change::DeleteDevices { chain: name.clone(), devices: fewer }));
+            changes.extend((!more.is_empty()).then(|| Change::AddDevices { chain: name.clone(), devices: more }));
+        }
         // Whatever is referred to comes before what refers to it.
         for (name, chain) in &self.chains {
             if !old.chains.contains_key(name) || parts.gone_chains.contains(name.as_str()) {
-                changes.push(Change::AddChain { name: name.clone(), hook: chain.hook });
+                changes.push(Change::AddChain { name: name.clone(), hook: chain.hook.clone() });
             }
         }
         for (name, map) in self.maps() {
@@ -56,17 +63,29 @@ struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     fn of(new: &'a Ruleset, old: &'a Ruleset) -> Parts<'a> {
-        let moved = |name: &str, chain: &Chain| new.chains.get(name).is_none_or(|it| it.hook != chain.hook);
+        let moved = |name: &str, chain: &Chain| new.chains.get(name).is_none_or(|it| !is_there(it, chain));
         let gone_chains = old.chains.iter().filter(|(name, chain)| moved(name, chain)).map(|(name, _)| name.as_str()).collect();
         let gone_maps = old.maps().filter(|(name, map)| new.map(name).is_none_or(|it| it.kind() != map.kind()));
         let gone_maps: BTreeSet<&str> = gone_maps.map(|(name, _)| name.as_str()).collect();
         // A map cannot go while a rule asks it, not even to come back as another.
         let asks = |rule: &Rule| maps_of(rule).any(|it| gone_maps.contains(it));
         let stays = |name: &str, chain: &Chain| {
-            old.chains.get(name).is_some_and(|it| it.hook == chain.hook && same(&it.rules, &chain.rules) && !it.rules.iter().any(asks))
+            old.chains.get(name).is_some_and(|it| is_there(it, chain) && same(&it.rules, &chain.rules) && !it.rules.iter().any(asks))
         };
         let rewritten = new.chains.iter().filter(|(name, chain)| !stays(name, chain)).map(|(name, _)| name.as_str()).collect();
         Parts { gone_maps, gone_chains, rewritten }
+    }
+}
+
+/// Whether a chain stands where another does. A chain at ingress can be told of other devices.
+fn is_there(it: &Chain, other: &Chain) -> bool {
+    it.hook == other.hook || (devices(it).is_some() && devices(other).is_some())
+}
+
+fn devices(chain: &Chain) -> Option<&BTreeSet<String>> {
+    match &chain.hook {
+        Some(Hook::Ingress { devices }) => Some(devices),
+        Some(Hook::Forward | Hook::Input) | None => None,
     }
 }
 
@@ -76,8 +95,15 @@ fn same(old: &[Rule], new: &[Rule]) -> bool {
 
 /// The maps that a rule asks.
 pub(super) fn maps_of(rule: &Rule) -> impl Iterator<Item = &str> {
-    rule.statements.iter().filter_map(|it| match it {
+    let sets = rule.matches.iter().filter_map(|it| match it {
+        Match::LinkAndSource { set, .. } => Some(set.as_str()),
+        Match::Ct(_) | Match::Protocol(_) | Match::Port { .. } | Match::Number(_) | Match::SourceIsLocal | Match::NotSyn => None,
+        Match::NeighbourDiscovery | Match::RouterSolicitationFrom(_) | Match::NeighbourDiscoveryFrom(_) => None,
+        Match::ListenerDiscovery | Match::ListenerReport => None,
+    });
+    let maps = rule.statements.iter().filter_map(|it| match it {
         Statement::Set(Value::From { map, .. }) | Statement::Look { map, .. } => Some(map.as_str()),
         Statement::Set(Value::Zero) | Statement::Counter | Statement::Log(_) | Statement::Verdict(_) => None,
-    })
+    });
+    sets.chain(maps)
 }

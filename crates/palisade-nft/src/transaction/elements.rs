@@ -29,6 +29,10 @@ pub(super) fn add(ruleset: &mut Ruleset, name: &str, elements: &Map, targets: &m
             map.elements.iter().try_for_each(|(first, (last, number))| insert_range(to, *first, *last, *number))
         }
         Map::Verdict(map) => add_verdicts(ruleset, name, map, targets),
+        Map::Sources(set) => {
+            let to = &mut ruleset.sets.get_mut(name).ok_or(Cause::Missing)?.elements;
+            set.elements.iter().try_for_each(|it| to.insert(it.clone()).then_some(()).ok_or(Cause::Exists))
+        }
     }
 }
 
@@ -55,6 +59,10 @@ pub(super) fn delete(ruleset: &mut Ruleset, name: &str, elements: &Map, targets:
             }
             (VerdictMap::Numbers(_) | VerdictMap::Pairs { .. }, _) => Err(Cause::Invalid),
         },
+        Map::Sources(set) => {
+            let from = &mut ruleset.sets.get_mut(name).ok_or(Cause::Missing)?.elements;
+            set.elements.iter().try_for_each(|it| from.remove(it).then_some(()).ok_or(Cause::Missing))
+        }
     }
 }
 

@@ -1,8 +1,8 @@
-//! Maps of any kind: what they are from and to, and their elements.
+//! Maps of any kind, and sets, which are maps to nothing: what they are from and to, and their elements.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ruleset::{Address, DataMap, IntervalMap, Ruleset, VerdictMap};
+use crate::ruleset::{Address, DataMap, IntervalMap, Ruleset, SourceSet, VerdictMap};
 
 /// What a map is from and to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,6 +15,8 @@ pub enum MapKind {
     Numbers,
     /// Pair of addresses → chain.
     Pairs(Address),
+    /// Link and address.
+    Sources(Address),
 }
 
 /// Elements, with the kind of their map.
@@ -23,6 +25,7 @@ pub enum Map {
     Data(DataMap),
     Interval(IntervalMap),
     Verdict(VerdictMap),
+    Sources(SourceSet),
 }
 
 /// A map where it stands.
@@ -31,6 +34,7 @@ pub(crate) enum MapRef<'a> {
     Data(&'a DataMap),
     Interval(&'a IntervalMap),
     Verdict(&'a VerdictMap),
+    Sources(&'a SourceSet),
 }
 
 impl Map {
@@ -45,6 +49,7 @@ impl Map {
             Map::Interval(map) => map.elements.len(),
             Map::Verdict(VerdictMap::Numbers(elements)) => elements.len(),
             Map::Verdict(VerdictMap::Pairs { elements, .. }) => elements.len(),
+            Map::Sources(set) => set.elements.len(),
         }
     }
 
@@ -57,6 +62,7 @@ impl Map {
             Map::Data(map) => MapRef::Data(map),
             Map::Interval(map) => MapRef::Interval(map),
             Map::Verdict(map) => MapRef::Verdict(map),
+            Map::Sources(set) => MapRef::Sources(set),
         }
     }
 }
@@ -68,6 +74,7 @@ impl MapRef<'_> {
             MapRef::Interval(map) => MapKind::Interval(map.family),
             MapRef::Verdict(VerdictMap::Numbers(_)) => MapKind::Numbers,
             MapRef::Verdict(VerdictMap::Pairs { family, .. }) => MapKind::Pairs(*family),
+            MapRef::Sources(set) => MapKind::Sources(set.family),
         }
     }
 
@@ -87,9 +94,14 @@ impl MapRef<'_> {
                 MapRef::Verdict(VerdictMap::Pairs { family, elements }),
                 Some(MapRef::Verdict(VerdictMap::Pairs { elements: others, .. })),
             ) => Map::Verdict(VerdictMap::Pairs { family: *family, elements: without(elements, others) }),
+            (MapRef::Sources(set), Some(MapRef::Sources(other))) => {
+                let elements = set.elements.difference(&other.elements).cloned().collect();
+                Map::Sources(SourceSet { family: set.family, elements })
+            }
             (MapRef::Data(map), _) => Map::Data(map.clone()),
             (MapRef::Interval(map), _) => Map::Interval(map.clone()),
             (MapRef::Verdict(map), _) => Map::Verdict(map.clone()),
+            (MapRef::Sources(set), _) => Map::Sources(set.clone()),
         }
     }
 }
@@ -100,19 +112,21 @@ fn without<K: Ord + Clone, V: PartialEq + Clone>(elements: &BTreeMap<K, V>, othe
 }
 
 impl Ruleset {
-    /// All maps: those of data, then those of ranges, then those of verdicts.
+    /// All maps: those of data, then those of ranges, then those of verdicts, then sets.
     pub(crate) fn maps(&self) -> impl Iterator<Item = (&String, MapRef<'_>)> {
         let data = self.data.iter().map(|(name, map)| (name, MapRef::Data(map)));
         let intervals = self.intervals.iter().map(|(name, map)| (name, MapRef::Interval(map)));
         let verdicts = self.verdicts.iter().map(|(name, map)| (name, MapRef::Verdict(map)));
-        data.chain(intervals).chain(verdicts)
+        let sets = self.sets.iter().map(|(name, set)| (name, MapRef::Sources(set)));
+        data.chain(intervals).chain(verdicts).chain(sets)
     }
 
     pub(crate) fn map(&self, name: &str) -> Option<MapRef<'_>> {
         let data = self.data.get(name).map(MapRef::Data);
         let interval = || self.intervals.get(name).map(MapRef::Interval);
         let verdict = || self.verdicts.get(name).map(MapRef::Verdict);
-        data.or_else(interval).or_else(verdict)
+        let sources = || self.sets.get(name).map(MapRef::Sources);
+        data.or_else(interval).or_else(verdict).or_else(sources)
     }
 
     /// Puts an empty map there.
@@ -130,12 +144,17 @@ impl Ruleset {
             MapKind::Pairs(family) => {
                 self.verdicts.insert(name, VerdictMap::Pairs { family, elements: BTreeMap::new() });
             }
+            MapKind::Sources(family) => {
+                self.sets.insert(name, SourceSet { family, elements: BTreeSet::new() });
+            }
         }
     }
 
     /// Takes a map away, with its elements.
     pub(crate) fn remove_map(&mut self, name: &str) -> Option<Map> {
         let data = self.data.remove(name).map(Map::Data);
-        data.or_else(|| self.intervals.remove(name).map(Map::Interval)).or_else(|| self.verdicts.remove(name).map(Map::Verdict))
+        let interval = || self.intervals.remove(name).map(Map::Interval);
+        let found = data.or_else(interval).or_else(|| self.verdicts.remove(name).map(Map::Verdict));
+        found.or_else(|| self.sets.remove(name).map(Map::Sources))
     }
 }

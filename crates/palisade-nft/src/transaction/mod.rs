@@ -10,6 +10,8 @@ pub(crate) mod map;
 mod tests;
 mod validate;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::object::Object;
 use crate::ruleset::{Hook, Rule, Ruleset};
 use crate::transaction::map::{Map, MapKind};
@@ -33,6 +35,16 @@ pub enum Change {
     },
     /// With its rules. Nothing else may go there.
     DeleteChain(String),
+    /// Has a chain at ingress stand at more devices.
+    AddDevices {
+        chain: String,
+        devices: BTreeSet<String>,
+    },
+    /// Has it stand at fewer.
+    DeleteDevices {
+        chain: String,
+        devices: BTreeSet<String>,
+    },
     /// Deletes all rules of a chain.
     FlushChain(String),
     AppendRule {
@@ -70,20 +82,43 @@ impl Transaction {
         Transaction { changes: vec![Change::DeleteTable] }
     }
 
+    /// Whether it says nothing to the kernel.
     pub fn is_empty(&self) -> bool {
-        self.changes.is_empty()
+        self.changes.iter().all(Change::is_empty)
     }
 }
 
 impl Change {
-    /// What the change is about, as errors name it. `place` gives the place of the next rule of a chain.
-    pub(crate) fn object(&self, place: impl FnOnce(&str) -> usize) -> Object {
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Change::AddElements { elements, .. } | Change::DeleteElements { elements, .. } => elements.is_empty(),
+            Change::AddDevices { devices, .. } | Change::DeleteDevices { devices, .. } => devices.is_empty(),
+            Change::AddTable | Change::DeleteTable | Change::AddMap { .. } | Change::DeleteMap(_) => false,
+            Change::AddChain { .. } | Change::DeleteChain(_) | Change::FlushChain(_) | Change::AppendRule { .. } => false,
+        }
+    }
+
+    /// What the change is about, as errors name it.
+    pub(crate) fn object(&self, places: &mut Places) -> Object {
         match self {
             Change::AddTable | Change::DeleteTable => Object::Table,
             Change::AddChain { name, .. } | Change::DeleteChain(name) | Change::FlushChain(name) => Object::Chain(name.clone()),
-            Change::AppendRule { chain, .. } => Object::Rule { chain: chain.clone(), index: place(chain) },
+            Change::AddDevices { chain, .. } | Change::DeleteDevices { chain, .. } => Object::Chain(chain.clone()),
+            Change::AppendRule { chain, .. } => Object::Rule { chain: chain.clone(), index: places.next(chain) },
             Change::AddMap { name, .. } | Change::DeleteMap(name) => Object::Map(name.clone()),
             Change::AddElements { map, .. } | Change::DeleteElements { map, .. } => Object::Elements(map.clone()),
         }
+    }
+}
+
+/// How many rules a transaction has appended to each chain so far.
+#[derive(Debug, Default)]
+pub(crate) struct Places(BTreeMap<String, usize>);
+
+impl Places {
+    fn next(&mut self, chain: &str) -> usize {
+        let next = self.0.entry(chain.to_owned()).or_default();
+        *next += 1;
+        *next - 1
     }
 }

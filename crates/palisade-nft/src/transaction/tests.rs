@@ -1,12 +1,14 @@
 //! Transactions without a kernel.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use crate::netlink::batch::Expected;
 use crate::netlink::encode::encode;
 use crate::object::Object;
-use crate::ruleset::{Address, Chain, DataMap, End, Hook, IntervalMap, Key, Match, Rule, Ruleset, Statement, Value, Verdict, VerdictMap};
+use crate::ruleset::{
+    Address, Chain, DataMap, End, Hook, IntervalMap, Key, Match, Rule, Ruleset, SourceSet, Statement, Value, Verdict, VerdictMap,
+};
 use crate::transaction::apply::{Cause, Refused, apply};
 use crate::transaction::map::{Map, MapKind};
 use crate::transaction::{Change, Transaction};
@@ -24,8 +26,13 @@ fn look(map: &str) -> Rule {
 }
 
 fn ruleset(chains: &[(&str, Option<Hook>, &[Rule])]) -> Ruleset {
-    let chain = |(name, hook, rules): &(&str, Option<Hook>, &[Rule])| ((*name).to_owned(), Chain { hook: *hook, rules: rules.to_vec() });
+    let chain =
+        |(name, hook, rules): &(&str, Option<Hook>, &[Rule])| ((*name).to_owned(), Chain { hook: hook.clone(), rules: rules.to_vec() });
     Ruleset { chains: chains.iter().map(chain).collect(), ..Ruleset::default() }
+}
+
+fn at(links: &[&str]) -> Option<Hook> {
+    Some(Hook::Ingress { devices: links.iter().map(|it| (*it).to_owned()).collect() })
 }
 
 /// Rulesets that have every kind of object in common with each other, and little else.
@@ -46,7 +53,19 @@ fn rulesets() -> Vec<Ruleset> {
     let pair = ((address("10.0.0.1"), address("10.0.0.1")), "d".to_owned());
     three.verdicts.insert("self".to_owned(), VerdictMap::Pairs { family: Address::V4, elements: BTreeMap::from([pair]) });
     three.verdicts.insert("v".to_owned(), VerdictMap::Numbers(BTreeMap::from([(1, "d".to_owned())])));
-    vec![Ruleset::default(), one, two, three]
+    // One set is asked, and grows; another is of the other family, and a chain that was at links is elsewhere.
+    let own = |links: &[&str], family: Address| {
+        let own = Rule::to(Verdict::Accept).when(Match::LinkAndSource { family, set: "s".to_owned() });
+        let mut ruleset = ruleset(&[("at", at(links), &[own]), ("b", at(&["x"]), &[])]);
+        let address = address(if family == Address::V4 { "10.0.0.1" } else { "fd00::1" });
+        let elements = links.iter().map(|it| ((*it).to_owned(), address)).collect();
+        ruleset.sets.insert("s".to_owned(), SourceSet { family, elements });
+        ruleset
+    };
+    let (four, five) = (own(&["x", "y"], Address::V4), own(&["y", "z"], Address::V4));
+    let mut six = own(&["z"], Address::V6);
+    six.chains.insert("b".to_owned(), Chain { hook: Some(Hook::Input), rules: vec![] });
+    vec![Ruleset::default(), one, two, three, four, five, six]
 }
 
 #[test]
@@ -88,6 +107,36 @@ fn one_element_more_is_one_small_message() {
     assert_eq!(transaction.changes, [Change::AddElements { map: "m".to_owned(), elements: added }]);
     let encoded = encode(&transaction, 1, Expected::Anything).unwrap();
     assert_eq!((encoded.bytes.len(), encoded.objects.len()), (116, 2));
+}
+
+#[test]
+fn a_chain_is_told_of_other_links_where_it_stands() {
+    let chain = || "at".to_owned();
+    let drop = [Rule::to(Verdict::Drop)];
+    let old = ruleset(&[("at", at(&["x", "y"]), &drop)]);
+    let new = ruleset(&[("at", at(&["y", "z"]), &drop)]);
+    let one = |it: &str| BTreeSet::from([it.to_owned()]);
+    let expected = [Change::DeleteDevices { chain: chain(), devices: one("x") }, Change::AddDevices { chain: chain(), devices: one("z") }];
+    assert_eq!(new.changes_since(&old).changes, expected);
+}
+
+#[test]
+fn a_device_that_comes_in_a_transaction_cannot_go_in_it() {
+    let devices = || BTreeSet::from(["z".to_owned()]);
+    let (add, delete) = (
+        |chain: &str| Change::AddDevices { chain: chain.to_owned(), devices: devices() },
+        |chain: &str| Change::DeleteDevices { chain: chain.to_owned(), devices: devices() },
+    );
+    let old = ruleset(&[("at", at(&["x"]), &[]), ("base", Some(Hook::Input), &[]), ("none", None, &[])]);
+    let refuse = |changes: Vec<Change>| {
+        apply(&mut Some(old.clone()), &Transaction { changes }).map_err(|it| it.into_iter().map(|it| it.cause).collect::<Vec<_>>())
+    };
+    assert_eq!(refuse(vec![add("at")]), Ok(()));
+    assert_eq!(refuse(vec![add("at"), delete("at")]), Err(vec![Cause::Missing]));
+    assert_eq!(refuse(vec![add("at"), add("at")]), Err(vec![Cause::Exists]));
+    assert_eq!(refuse(vec![add("base"), add("none"), add("nowhere")]), Err(vec![Cause::WrongHook, Cause::Exists, Cause::Missing]));
+    let again = Change::AddChain { name: "at".to_owned(), hook: at(&["z"]) };
+    assert_eq!(refuse(vec![add("at"), Change::DeleteChain("at".to_owned()), again, delete("at")]), Ok(()));
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! Whether the chains of a table nest no deeper than the kernel allows.
+//! Whether the chains of a table nest no deeper than the kernel allows, and whether all that they ask can be answered where they stand.
 
 use std::collections::BTreeMap;
 
-use crate::ruleset::Ruleset;
+use crate::ruleset::{Hook, Match, Ruleset};
 use crate::transaction::apply::{Cause, chains_of};
 use crate::transaction::difference::maps_of;
 use crate::transaction::elements;
@@ -12,34 +12,54 @@ const LEVELS: usize = 16;
 
 /// Follows every way from a base chain.
 pub(super) fn validate(ruleset: &Ruleset) -> Result<(), Cause> {
-    let mut known = BTreeMap::new();
+    let (mut at_ingress, mut after) = (BTreeMap::new(), BTreeMap::new());
     for (name, chain) in &ruleset.chains {
-        if chain.hook.is_some() {
-            follow(ruleset, name, 0, &mut known)?;
+        match chain.hook {
+            Some(Hook::Ingress { .. }) => follow(ruleset, name, Way { level: 0, routed: Routed::NotYet }, &mut at_ingress)?,
+            Some(Hook::Forward | Hook::Input) => follow(ruleset, name, Way { level: 0, routed: Routed::Yes }, &mut after)?,
+            None => {}
         }
     }
     Ok(())
 }
 
+/// How a chain was come to.
+#[derive(Clone, Copy)]
+struct Way {
+    level: usize,
+    routed: Routed,
+}
+
+/// Whether it is known where packets go, and what their addresses are to the node.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Routed {
+    NotYet,
+    Yes,
+}
+
 /// `known` has the deepest level that a chain was found good at.
-fn follow<'a>(ruleset: &'a Ruleset, name: &'a str, level: usize, known: &mut BTreeMap<&'a str, usize>) -> Result<(), Cause> {
-    if level == LEVELS {
+fn follow<'a>(ruleset: &'a Ruleset, name: &'a str, way: Way, known: &mut BTreeMap<&'a str, usize>) -> Result<(), Cause> {
+    if way.level == LEVELS {
         return Err(Cause::TooDeep);
     }
-    if known.get(name).is_some_and(|it| *it >= level) {
+    if known.get(name).is_some_and(|it| *it >= way.level) {
         return Ok(());
     }
+    let further = Way { level: way.level + 1, ..way };
     let rules = ruleset.chains.get(name).map_or(&[][..], |it| &it.rules);
     for rule in rules {
+        if way.routed == Routed::NotYet && rule.matches.contains(&Match::SourceIsLocal) {
+            return Err(Cause::WrongHook);
+        }
         for chain in chains_of(rule) {
-            follow(ruleset, chain, level + 1, known)?;
+            follow(ruleset, chain, further, known)?;
         }
         for map in maps_of(rule).filter_map(|it| ruleset.verdicts.get(it)) {
             for chain in elements::chains(map) {
-                follow(ruleset, chain, level + 1, known)?;
+                follow(ruleset, chain, further, known)?;
             }
         }
     }
-    known.insert(name, level);
+    known.insert(name, way.level);
     Ok(())
 }

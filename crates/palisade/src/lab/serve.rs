@@ -92,7 +92,7 @@ fn built(args: &UpArgs, voice: &Voice<'_>) -> Result<Outcome> {
             );
             return voice.give_up(String::new(), text);
         }
-        Err(error @ LockError::Io { .. }) => return Err(error.into()),
+        Err(error @ (LockError::Io { .. } | LockError::HeldBySomebody { .. })) => return Err(error.into()),
     };
     voice.say(&Frame::Err(input.noticed()))?;
     let options = options(args);

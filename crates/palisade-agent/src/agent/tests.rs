@@ -1,0 +1,294 @@
+use palisade_kernel::{Fake, Fault, Object, Refusal};
+use palisade_nft::Change;
+use palisade_testkit::check::snapshot;
+
+use super::*;
+
+/// Pods `a` and `b` on one node, and policies that let each in from the other at a port.
+fn model(ports: &[u16]) -> Model {
+    let pod = |(name, address): (&str, &str)| {
+        let head = format!("apiVersion: v1\nkind: Pod\nmetadata: {{namespace: x, name: {name}, labels: {{app: {name}}}}}\n");
+        format!(
+            "{head}spec: {{nodeName: node-1, containers: [{{name: m, image: i}}]}}\nstatus: {{podIPs: [{{ip: {address}}}, {{ip: 'fd00::{name}'}}]}}\n"
+        )
+    };
+    let policy = |port: &u16| {
+        let head = format!("apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {{namespace: x, name: p{port}}}\n");
+        format!("{head}spec: {{podSelector: {{}}, ingress: [{{from: [{{podSelector: {{}}}}], ports: [{{port: {port}}}]}}]}}\n")
+    };
+    let pods = [("a", "10.0.0.1"), ("b", "10.0.0.2")].map(pod);
+    let text: Vec<String> = pods.into_iter().chain(ports.iter().map(policy)).collect();
+    let model = snapshot("cluster.yaml", &text.join("---\n")).model;
+    assert_eq!((model.endpoints.len(), model.nodes.len()), (2, 1), "{}", text.join("---\n"));
+    model
+}
+
+fn agent() -> Agent<Fake> {
+    Agent::new(Fake::new())
+}
+
+impl Agent<Fake> {
+    fn take(&mut self, ports: &[u16]) -> Result<Applied, AgentError> {
+        self.apply(&model(ports), NodeId(0), BTreeMap::new())
+    }
+
+    fn fail(&mut self, faults: impl IntoIterator<Item = Fault>) {
+        assert_eq!(self.kernel.faults(), 0);
+        self.kernel.fail(faults);
+    }
+
+    /// The kernel and the agent have the same, and that is what the model wants.
+    fn assert_holds(&mut self, ports: &[u16]) {
+        assert_eq!(self.kernel.faults(), 0, "faults that no call has met");
+        let expected = lower(&model(ports), &NodeView { node: NodeId(0), links: BTreeMap::new() }, &mut self.ids.clone());
+        let found = self.kernel.dump().unwrap().unwrap();
+        assert!(same(&found, &expected), "{ports:?}: {found:#?}");
+        assert_eq!(self.standing, Standing::AsLeft);
+        assert_eq!(self.wanted, Some(expected));
+    }
+
+    /// Somebody else's transaction.
+    fn meddle(&mut self, changes: Vec<Change>) {
+        self.kernel.commit(&Transaction { changes }).unwrap();
+    }
+}
+
+fn refused(errno: Errno) -> KernelError {
+    KernelError::Refused(vec![Refusal { object: Object::Table, errno }])
+}
+
+fn foreign() -> KernelError {
+    KernelError::Foreign { object: Object::Table, what: "dormant".to_owned() }
+}
+
+/// What makes a chain that others go to empty.
+fn flush() -> Vec<Change> {
+    vec![Change::FlushChain("forward".to_owned())]
+}
+
+const PASSING: [Errno; 4] = [Errno::EBUSY, Errno::EINTR, Errno::EAGAIN, Errno::ENOBUFS];
+
+#[test]
+fn the_first_model_is_loaded_and_the_next_are_differences() {
+    let mut agent = agent();
+    assert_eq!(agent.check(), Ok(Checked::NothingWanted));
+    assert_eq!(agent.take(&[]), Ok(Applied::Loaded));
+    agent.assert_holds(&[]);
+    assert_eq!(agent.take(&[]), Ok(Applied::Unchanged));
+    let first = agent.kernel.counters().unwrap().into_iter().find(|it| it.chain == "forward").unwrap();
+    for ports in [&[80][..], &[80, 81], &[81], &[]] {
+        // A count would be gone if the base chain were written anew.
+        agent.kernel.count("forward", first.index, 7, 70);
+        assert!(matches!(agent.take(ports), Ok(Applied::Changed(1..))), "{ports:?}");
+        assert_eq!(agent.take(ports), Ok(Applied::Unchanged));
+        agent.assert_holds(ports);
+        let counted = agent.kernel.counters().unwrap().into_iter().find(|it| it.chain == "forward").unwrap();
+        assert_eq!((counted.index, counted.packets), (first.index, 7), "{ports:?}");
+    }
+}
+
+#[test]
+fn a_table_of_an_earlier_run_is_replaced_whatever_it_holds() {
+    let tables = [vec![Change::AddTable], vec![Change::AddTable, Change::AddChain { name: "forward".to_owned(), hook: None }]];
+    for changes in tables {
+        let mut agent = agent();
+        agent.meddle(changes);
+        assert_eq!(agent.check(), Ok(Checked::NothingWanted));
+        assert_eq!(agent.take(&[80]), Ok(Applied::Loaded));
+        agent.assert_holds(&[80]);
+    }
+}
+
+#[test]
+fn what_passes_is_tried_again() {
+    let faults = PASSING.into_iter().flat_map(|errno| [refused(errno), KernelError::Socket { doing: "send to the kernel", errno }]);
+    for error in faults.chain([KernelError::Unsteady(10)]) {
+        for first in [Applied::Loaded, Applied::Changed(1)] {
+            let mut agent = agent();
+            if first != Applied::Loaded {
+                agent.take(&[]).unwrap();
+            }
+            agent.fail(vec![Fault::Before(error.clone()); ATTEMPTS - 1]);
+            let applied = agent.take(&[80]).unwrap();
+            assert_eq!(applied == Applied::Loaded, first == Applied::Loaded, "{error}: {applied:?}");
+            agent.assert_holds(&[80]);
+            agent.fail(vec![Fault::Before(error.clone()); ATTEMPTS - 1]);
+            assert_eq!(agent.check(), Ok(Checked::Intact), "{error}");
+        }
+    }
+}
+
+#[test]
+fn what_does_not_pass_is_reported_with_the_table_as_it_was() {
+    for errno in PASSING {
+        let mut agent = agent();
+        agent.take(&[]).unwrap();
+        // Each attempt fails; the look at the table that follows does not.
+        agent.fail(vec![Fault::Before(refused(errno)); ATTEMPTS]);
+        assert_eq!(agent.take(&[80]), Err(AgentError::Kept(refused(errno))));
+        agent.assert_holds(&[]);
+        assert!(matches!(agent.take(&[80]), Ok(Applied::Changed(_))));
+        agent.assert_holds(&[80]);
+    }
+}
+
+#[test]
+fn without_room_the_table_stays_and_the_next_apply_converges() {
+    for errno in [Errno::ENOSPC, Errno::ENOMEM] {
+        let mut agent = agent();
+        agent.fail([Fault::Before(refused(errno))]);
+        let error = agent.take(&[80]).unwrap_err();
+        assert_eq!(error, AgentError::Kept(refused(errno)));
+        let text = format!("the table is as it was before: the kernel refused table `inet palisade`: {}", errno.desc());
+        assert_eq!(error.to_string(), text);
+        assert_eq!((agent.kernel.dump(), &agent.wanted), (Ok(None), &None));
+        assert_eq!(agent.take(&[80]), Ok(Applied::Loaded));
+        agent.fail([Fault::Before(refused(errno))]);
+        assert_eq!(agent.take(&[80, 81]), Err(AgentError::Kept(refused(errno))));
+        agent.assert_holds(&[80]);
+        assert_eq!(agent.take(&[80]), Ok(Applied::Unchanged));
+        assert!(matches!(agent.take(&[80, 81]), Ok(Applied::Changed(_))));
+        agent.assert_holds(&[80, 81]);
+    }
+}
+
+/// A second attempt, or a load after a difference, would meet no fault and succeed.
+#[test]
+fn what_no_other_attempt_can_mend_is_tried_once() {
+    let socket = KernelError::Socket { doing: "send to the kernel", errno: Errno::EMSGSIZE };
+    let unwritable = KernelError::Unwritable { object: Object::Table, what: "too long".to_owned() };
+    for error in [KernelError::NoPermission, KernelError::NoSupport(Errno::EOPNOTSUPP), socket, unwritable] {
+        let mut agent = agent();
+        agent.fail([Fault::Before(error.clone())]);
+        assert_eq!(agent.take(&[]), Err(AgentError::Kept(error.clone())));
+        assert_eq!(agent.kernel.dump(), Ok(None));
+        agent.take(&[]).unwrap();
+        agent.fail([Fault::Before(error.clone())]);
+        assert_eq!(agent.take(&[80]), Err(AgentError::Kept(error.clone())));
+        agent.assert_holds(&[]);
+        agent.fail([Fault::Before(error.clone())]);
+        assert_eq!(agent.check(), Err(AgentError::NotKnown(error)));
+    }
+}
+
+#[test]
+fn a_lost_answer_is_found_out() {
+    for lost in [KernelError::Overrun, KernelError::Timeout(10), KernelError::Truncated("x".to_owned())] {
+        let mut agent = agent();
+        agent.fail([Fault::Before(lost.clone())]);
+        assert_eq!(agent.take(&[80]), Err(AgentError::Kept(lost.clone())));
+        agent.fail([Fault::After(lost.clone())]);
+        assert_eq!(agent.take(&[80]), Ok(Applied::Loaded));
+        agent.assert_holds(&[80]);
+        agent.fail([Fault::After(lost.clone())]);
+        assert!(matches!(agent.take(&[81]), Ok(Applied::Changed(_))));
+        agent.assert_holds(&[81]);
+        agent.fail([Fault::Before(lost.clone())]);
+        assert_eq!(agent.take(&[80]), Err(AgentError::Kept(lost)));
+        agent.assert_holds(&[81]);
+    }
+}
+
+/// The transaction is in force, and nobody could tell: what was applied before must not pass for what is there.
+#[test]
+fn after_an_answer_that_stays_unknown_all_is_written() {
+    for (first, then) in [(&[80][..], &[80][..]), (&[80], &[81]), (&[81], &[80, 81])] {
+        for lost in [Fault::Before(KernelError::Overrun), Fault::After(KernelError::Overrun)] {
+            let mut agent = agent();
+            agent.take(first).unwrap();
+            agent.fail([lost, Fault::Before(KernelError::Timeout(10))]);
+            let error = agent.take(&[82]).unwrap_err();
+            assert_eq!(error, AgentError::NotKnown(KernelError::Timeout(10)));
+            assert_eq!(agent.take(then), Ok(Applied::Loaded));
+            agent.assert_holds(then);
+        }
+    }
+}
+
+#[test]
+fn a_difference_that_does_not_fit_the_table_becomes_a_load() {
+    let gone = |agent: &mut Agent<Fake>| agent.meddle(vec![Change::DeleteTable]);
+    let empty = |agent: &mut Agent<Fake>| agent.meddle(vec![Change::DeleteTable, Change::AddTable]);
+    for meddle in [gone, empty] {
+        let mut agent = agent();
+        agent.take(&[80]).unwrap();
+        meddle(&mut agent);
+        assert_eq!(agent.take(&[80, 81]), Ok(Applied::Loaded));
+        agent.assert_holds(&[80, 81]);
+    }
+    // It was refused, and the table has something that no ruleset has.
+    let mut agent = agent();
+    agent.take(&[80]).unwrap();
+    agent.fail([Fault::Before(refused(Errno::EEXIST)), Fault::Before(foreign())]);
+    assert_eq!(agent.take(&[81]), Ok(Applied::Loaded));
+    agent.assert_holds(&[81]);
+}
+
+#[test]
+fn a_load_that_fails_after_a_difference_is_made_up_for() {
+    for ports in [&[80][..], &[81]] {
+        let mut agent = agent();
+        agent.take(&[80]).unwrap();
+        agent.meddle(vec![Change::DeleteTable]);
+        // The difference is refused, a look finds no table, and then there is no room.
+        agent.fail([Fault::Spared, Fault::Spared, Fault::Before(refused(Errno::ENOMEM))]);
+        assert_eq!(agent.take(&[81]), Err(AgentError::Kept(refused(Errno::ENOMEM))));
+        assert_eq!(agent.kernel.dump(), Ok(None));
+        assert_eq!(agent.take(ports), Ok(Applied::Loaded));
+        agent.assert_holds(ports);
+    }
+}
+
+#[test]
+fn a_check_puts_back_what_others_did() {
+    let cases = [(vec![Change::DeleteTable], Checked::WasRemoved), (flush(), Checked::WasChanged)];
+    for (changes, checked) in cases {
+        let mut agent = agent();
+        agent.take(&[80]).unwrap();
+        assert_eq!(agent.check(), Ok(Checked::Intact));
+        agent.meddle(changes);
+        assert_eq!(agent.check(), Ok(checked));
+        agent.assert_holds(&[80]);
+        assert_eq!(agent.check(), Ok(Checked::Intact));
+    }
+    let mut agent = agent();
+    agent.take(&[80]).unwrap();
+    agent.fail([Fault::Before(foreign())]);
+    assert_eq!(agent.check(), Ok(Checked::WasChanged));
+    agent.assert_holds(&[80]);
+}
+
+/// The table is known to be wrong, or may be: neither the same model nor a difference that the kernel takes may leave it so.
+#[test]
+fn after_a_check_that_failed_an_apply_writes_all() {
+    let no_room = [Fault::Spared, Fault::Before(refused(Errno::ENOMEM))];
+    let not_seen = [Fault::Before(KernelError::Timeout(10)), Fault::Spared];
+    let cases = [(no_room, AgentError::Kept(refused(Errno::ENOMEM))), (not_seen, AgentError::NotKnown(KernelError::Timeout(10)))];
+    for (faults, error) in cases {
+        for ports in [&[80][..], &[80, 81]] {
+            let mut agent = agent();
+            agent.take(&[80]).unwrap();
+            agent.meddle(flush());
+            agent.fail(faults.clone());
+            assert_eq!(agent.check(), Err(error.clone()));
+            assert_eq!(agent.take(ports), Ok(Applied::Loaded));
+            agent.assert_holds(ports);
+        }
+    }
+}
+
+#[test]
+fn a_check_that_failed_is_made_up_for_by_the_next() {
+    let mut agent = agent();
+    agent.take(&[80]).unwrap();
+    agent.meddle(flush());
+    agent.fail([Fault::Spared, Fault::Before(refused(Errno::ENOMEM))]);
+    assert_eq!(agent.check(), Err(AgentError::Kept(refused(Errno::ENOMEM))));
+    assert_eq!(agent.check(), Ok(Checked::WasChanged));
+    agent.assert_holds(&[80]);
+    // Nothing was wrong, and one could not see it.
+    agent.fail([Fault::Before(KernelError::Timeout(10))]);
+    assert_eq!(agent.check(), Err(AgentError::NotKnown(KernelError::Timeout(10))));
+    assert_eq!(agent.check(), Ok(Checked::Intact));
+    assert_eq!(agent.take(&[80]), Ok(Applied::Unchanged));
+}

@@ -1,0 +1,291 @@
+//! A few objects of every kind, and every change of them.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use palisade_nft::{
+    Address, Chain, Change, CtState, DataMap, End, Hook, IntervalMap, Key, Map, MapKind, Match, Rule, Ruleset, SourceSet, Statement, Value,
+    Verdict, VerdictMap,
+};
+
+const KINDS: [MapKind; 9] = [
+    MapKind::Data(Address::V4),
+    MapKind::Data(Address::V6),
+    MapKind::Interval(Address::V4),
+    MapKind::Interval(Address::V6),
+    MapKind::Numbers,
+    MapKind::Pairs(Address::V4),
+    MapKind::Pairs(Address::V6),
+    MapKind::Sources(Address::V4),
+    MapKind::Sources(Address::V6),
+];
+
+/// Of the chains of `full`, and one that is not there.
+const CHAINS: [&str; 8] = ["base", "at-links", "at-another", "used", "target", "free", "filled", "absent"];
+
+/// Links that are there, so many that chains have some, share one and lack one.
+pub(super) const LINKS: [&str; 4] = ["one", "two", "three", "four"];
+
+/// Addresses and ranges of one family. Some ranges touch, and others overlap in every way, but not with the one that goes to the last
+/// address.
+struct Addresses {
+    some: [&'static str; 3],
+    ranges: [(&'static str, &'static str); 10],
+}
+
+const FOUR: Addresses = Addresses {
+    some: ["10.0.0.1", "10.0.0.2", "192.0.2.1"],
+    ranges: [
+        ("0.0.0.0", "9.255.255.255"),
+        ("10.0.0.0", "10.0.0.255"),
+        ("10.0.1.0", "10.0.1.0"),
+        ("11.0.0.1", "255.255.255.255"),
+        ("10.0.0.0", "10.0.0.15"),
+        ("10.0.0.240", "10.0.0.255"),
+        ("10.0.0.16", "10.0.0.31"),
+        ("9.0.0.0", "10.0.0.7"),
+        ("10.0.0.128", "10.0.1.7"),
+        ("9.0.0.0", "11.0.0.0"),
+    ],
+};
+
+const SIX: Addresses = Addresses {
+    some: ["fd00::1", "fd00::2", "2001:db8::1"],
+    ranges: [
+        ("::", "fcff::"),
+        ("fd00::", "fd00::ff"),
+        ("fd00::100", "fd00::100"),
+        ("fe00::1", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+        ("fd00::", "fd00::f"),
+        ("fd00::f0", "fd00::ff"),
+        ("fd00::10", "fd00::1f"),
+        ("fc00::", "fd00::7"),
+        ("fd00::80", "fd00::107"),
+        ("fc00::", "fe00::"),
+    ],
+};
+
+fn of(family: Address) -> &'static Addresses {
+    match family {
+        Address::V4 => &FOUR,
+        Address::V6 => &SIX,
+    }
+}
+
+fn address(it: &str) -> IpAddr {
+    it.parse().unwrap()
+}
+
+/// One element of each key of a kind, each to the same.
+fn elements(kind: MapKind, number: u32, chain: &str) -> Vec<Map> {
+    let chain = || chain.to_owned();
+    match kind {
+        MapKind::Data(family) => {
+            of(family).some.iter().map(|it| Map::Data(DataMap { family, elements: [(address(it), number)].into() })).collect()
+        }
+        MapKind::Interval(family) => {
+            let range = |(first, last): &(&str, &str)| {
+                Map::Interval(IntervalMap { family, elements: [(address(first), (address(last), number))].into() })
+            };
+            of(family).ranges.iter().map(range).collect()
+        }
+        MapKind::Numbers => (1..=3).map(|it| Map::Verdict(VerdictMap::Numbers([(it, chain())].into()))).collect(),
+        MapKind::Pairs(family) => {
+            let pair = |it: &&str| {
+                let elements = [((address(it), address(of(family).some[0])), chain())].into();
+                Map::Verdict(VerdictMap::Pairs { family, elements })
+            };
+            of(family).some.iter().map(pair).collect()
+        }
+        MapKind::Sources(family) => {
+            let source = |link: &str, it: &str| Map::Sources(SourceSet { family, elements: [(link.to_owned(), address(it))].into() });
+            let [first, second, _] = of(family).some;
+            vec![source("one", first), source("one", second), source("absent", first)]
+        }
+    }
+}
+
+/// The name of a map of a kind.
+fn name(kind: MapKind) -> &'static str {
+    match kind {
+        MapKind::Data(Address::V4) => "data4",
+        MapKind::Data(Address::V6) => "data6",
+        MapKind::Interval(Address::V4) => "net4",
+        MapKind::Interval(Address::V6) => "net6",
+        MapKind::Numbers => "numbers",
+        MapKind::Pairs(Address::V4) => "pairs4",
+        MapKind::Pairs(Address::V6) => "pairs6",
+        MapKind::Sources(Address::V4) => "sources4",
+        MapKind::Sources(Address::V6) => "sources6",
+    }
+}
+
+/// Rules that refer to nothing and to each chain.
+fn rules() -> Vec<Rule> {
+    let mut rules = vec![
+        Rule::to(Verdict::Accept).when(Match::Ct(CtState::Established)),
+        Rule { comment: Some("say \"no\"".to_owned()), ..Rule::to(Verdict::Drop).when(Match::Protocol(vec![58, 1])) },
+        Rule { statements: vec![Statement::Counter, Statement::Log(7)], ..Rule::default() },
+        Rule::set(Value::Zero).when(Match::NeighbourDiscovery).when(Match::SourceIsLocal),
+    ];
+    for chain in CHAINS {
+        rules.push(Rule::to(Verdict::Goto(chain.to_owned())));
+        rules.push(Rule::to(Verdict::Jump(chain.to_owned())).when(Match::Protocol(vec![6, 17, 17])));
+    }
+    rules
+}
+
+/// Rules that ask each map as each kind.
+fn asking() -> Vec<Rule> {
+    let mut rules = Vec::new();
+    for map in maps() {
+        for family in Address::BOTH {
+            rules.push(Rule::set(Value::From { end: End::Source, family, map: map.clone() }));
+            rules.push(look(Key::Pair(family), &map));
+            rules.push(Rule::to(Verdict::Accept).when(Match::LinkAndSource { family, set: map.clone() }));
+        }
+        rules.push(look(Key::Number, &map));
+    }
+    rules
+}
+
+fn look(by: Key, map: &str) -> Rule {
+    Rule { statements: vec![Statement::Look { by, map: map.to_owned() }], ..Rule::default() }
+}
+
+/// Names of maps that rules ask, that none asks, and of none.
+fn maps() -> Vec<String> {
+    KINDS.iter().flat_map(|kind| [name(*kind).to_owned(), format!("idle-{}", name(*kind))]).chain(["absent".to_owned()]).collect()
+}
+
+/// Every change of every object.
+pub(super) fn changes() -> Vec<Change> {
+    let mut changes = vec![Change::AddTable, Change::DeleteTable];
+    for chain in CHAINS.map(str::to_owned) {
+        let at = |count| Some(Hook::Ingress { devices: some_links(count, 0) });
+        for hook in [None, Some(Hook::Forward), Some(Hook::Input), at(0), at(1), at(3)] {
+            changes.push(Change::AddChain { name: chain.clone(), hook });
+        }
+        for (count, skipped) in [(0, 0), (1, 0), (1, 2), (1, 3), (2, 1), (2, 2)] {
+            let devices = || some_links(count, skipped);
+            changes.push(Change::AddDevices { chain: chain.clone(), devices: devices() });
+            changes.push(Change::DeleteDevices { chain: chain.clone(), devices: devices() });
+        }
+        changes.extend([Change::DeleteChain(chain.clone()), Change::FlushChain(chain.clone())]);
+        let rules = if chain == "base" { [rules(), asking()].concat() } else { rules() };
+        changes.extend(rules.into_iter().map(|rule| Change::AppendRule { chain: chain.clone(), rule }));
+    }
+    for map in maps() {
+        changes.push(Change::DeleteMap(map.clone()));
+        for kind in KINDS {
+            changes.push(Change::AddMap { name: map.clone(), kind });
+            let delete = |elements| Change::DeleteElements { map: map.clone(), elements };
+            let add = |elements| Change::AddElements { map: map.clone(), elements };
+            if map.ends_with(name(kind)) {
+                changes.extend(elements(kind, 1, "target").into_iter().map(delete));
+                changes.extend(values(kind).into_iter().map(add));
+                changes.extend([together(kind, 3)].into_iter().flat_map(|it| [delete(it.clone()), add(it)]));
+            } else if !confused(&map, kind) {
+                changes.extend(elements(kind, 1, "target").into_iter().take(1).flat_map(|it| [delete(it.clone()), add(it)]));
+            }
+        }
+    }
+    changes
+}
+
+fn some_links(count: usize, skipped: usize) -> BTreeSet<String> {
+    LINKS.into_iter().skip(skipped).take(count).map(str::to_owned).collect()
+}
+
+/// Each key of a kind with what it may be mapped to.
+fn values(kind: MapKind) -> Vec<Map> {
+    match kind {
+        MapKind::Data(_) | MapKind::Interval(_) => (1..=2).flat_map(|it| elements(kind, it, "")).collect(),
+        MapKind::Sources(_) => elements(kind, 0, ""),
+        MapKind::Numbers | MapKind::Pairs(_) => CHAINS.iter().flat_map(|it| elements(kind, 0, it)).collect(),
+    }
+}
+
+/// The first elements of a kind at once.
+fn together(kind: MapKind, count: usize) -> Map {
+    let mut ruleset = Ruleset::default();
+    elements(kind, 3, "free").into_iter().take(count).for_each(|it| fill(&mut ruleset, "all", it));
+    let data = ruleset.data.remove("all").map(Map::Data);
+    let interval = ruleset.intervals.remove("all").map(Map::Interval);
+    let verdicts = ruleset.verdicts.remove("all").map(Map::Verdict);
+    data.or(interval).or(verdicts).or(ruleset.sets.remove("all").map(Map::Sources)).unwrap()
+}
+
+/// An address and the start of a range look alike, so the kernel takes one for the other without a word.
+fn confused(map: &str, kind: MapKind) -> bool {
+    let alike = |it: MapKind| match it {
+        MapKind::Data(family) => Some(family),
+        MapKind::Interval(family) => Some(family),
+        MapKind::Numbers | MapKind::Pairs(_) | MapKind::Sources(_) => None,
+    };
+    let other = KINDS.into_iter().find(|it| map.ends_with(name(*it)));
+    other.is_some_and(|it| it != kind && alike(it).is_some() && alike(it) == alike(kind))
+}
+
+/// A table in which every kind of object is in use and out of use.
+pub(super) fn full() -> Ruleset {
+    let mut ruleset = Ruleset::default();
+    let mut base = vec![Rule::to(Verdict::Goto("used".to_owned())), Rule::to(Verdict::Jump("filled".to_owned()))];
+    for kind in KINDS {
+        base.push(match kind {
+            MapKind::Data(family) | MapKind::Interval(family) => {
+                Rule::set(Value::From { end: End::Destination, family, map: name(kind).to_owned() })
+            }
+            MapKind::Numbers => look(Key::Number, name(kind)),
+            MapKind::Pairs(family) => look(Key::Pair(family), name(kind)),
+            MapKind::Sources(family) => {
+                let condition = Match::LinkAndSource { family, set: name(kind).to_owned() };
+                Rule::to(Verdict::Accept).when(condition)
+            }
+        });
+        for name in [name(kind).to_owned(), format!("idle-{}", name(kind))] {
+            let elements = elements(kind, 1, "target").into_iter();
+            match kind {
+                MapKind::Data(_) => elements.take(2).for_each(|it| fill(&mut ruleset, &name, it)),
+                MapKind::Interval(_) => elements.skip(1).take(1).for_each(|it| fill(&mut ruleset, &name, it)),
+                MapKind::Numbers | MapKind::Pairs(_) | MapKind::Sources(_) => elements.take(2).for_each(|it| fill(&mut ruleset, &name, it)),
+            }
+        }
+    }
+    let drop = Rule::to(Verdict::Drop);
+    let chains = [
+        ("base", Some(Hook::Forward), base),
+        ("at-links", Some(Hook::Ingress { devices: some_links(2, 0) }), vec![drop.clone()]),
+        ("at-another", Some(Hook::Ingress { devices: some_links(1, 1) }), vec![]),
+        ("used", None, vec![]),
+        ("target", None, vec![drop.clone()]),
+        ("free", None, vec![]),
+        ("filled", None, vec![drop.clone(), drop]),
+    ];
+    ruleset.chains = chains.into_iter().map(|(name, hook, rules)| (name.to_owned(), Chain { hook, rules })).collect();
+    ruleset
+}
+
+/// Puts elements into a map that need not be there yet.
+fn fill(ruleset: &mut Ruleset, name: &str, elements: Map) {
+    let name = name.to_owned();
+    match elements {
+        Map::Data(map) => {
+            let to = ruleset.data.entry(name).or_insert_with(|| DataMap { family: map.family, elements: [].into() });
+            to.elements.extend(map.elements);
+        }
+        Map::Interval(map) => {
+            let to = ruleset.intervals.entry(name).or_insert_with(|| IntervalMap { family: map.family, elements: [].into() });
+            to.elements.extend(map.elements);
+        }
+        Map::Sources(set) => {
+            let to = ruleset.sets.entry(name).or_insert_with(|| SourceSet { family: set.family, elements: [].into() });
+            to.elements.extend(set.elements);
+        }
+        Map::Verdict(map) => match (ruleset.verdicts.entry(name).or_insert_with(|| map.clone()), &map) {
+            (VerdictMap::Numbers(to), VerdictMap::Numbers(from)) => to.extend(from.clone()),
+            (VerdictMap::Pairs { elements: to, .. }, VerdictMap::Pairs { elements: from, .. }) => to.extend(from.clone()),
+            (VerdictMap::Numbers(_) | VerdictMap::Pairs { .. }, _) => panic!("two kinds in one map"),
+        },
+    }
+}

@@ -1,0 +1,52 @@
+//! Sources bound to links: what a pod sends comes in by its link with its own addresses, or not at all.
+//!
+//! Containers may make packets of their own. Without this a pod that may talk to nobody does so with the source of another, and meets
+//! the policy of that one; or with its link-local address, which no policy knows.
+//!
+//! The chain meets IPv4 and IPv6 only: ARP never comes to a chain of the family `inet`, and passes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use palisade_model::{EndpointId, Model, Place};
+
+use crate::ids::Ids;
+use crate::lower::guard_rule;
+use crate::ruleset::{Address, Chain, Guard, Hook, Match, Neighbour, Rule, Ruleset, SourceSet, Verdict};
+
+/// The kernel takes no more for one chain.
+const DEVICES: usize = 255;
+
+/// Adds the chain and the sets that it asks, if any link is known. Where there are too many links for one chain, others like it follow.
+pub(crate) fn bind_sources(model: &Model, links: &BTreeMap<EndpointId, String>, ids: &mut Ids, ruleset: &mut Ruleset) {
+    if links.is_empty() {
+        return;
+    }
+    // A pod's own sources first: they are almost all there is.
+    let mut rules = Vec::new();
+    for family in Address::BOTH {
+        let set = format!("sources{}", family.digit());
+        ruleset.sets.insert(set.clone(), SourceSet { family, elements: own(model, links, family) });
+        rules.push(Rule::to(Verdict::Accept).when(Match::LinkAndSource { family, set }));
+    }
+    // With any other source, neighbour discovery would be forwarded as a packet of that one. What routers say, no pod has to.
+    let discovery = [Neighbour::Unspecified, Neighbour::LinkLocal].into_iter();
+    let discovery = discovery.flat_map(|it| [Match::RouterSolicitationFrom(it), Match::NeighbourDiscoveryFrom(it)]);
+    let listeners = [Match::ListenerDiscovery, Match::ListenerReport];
+    rules.extend(discovery.chain(listeners).map(|it| Rule::to(Verdict::Accept).when(it)));
+    rules.push(guard_rule(Guard::ForgedSource, ids, ruleset));
+    // A link that changed its chain when another comes or goes would be two changes where none is needed.
+    let rooms = ids.rooms(&links.values().collect(), DEVICES);
+    for (number, devices) in (1..).zip(rooms).filter(|(_, devices)| !devices.is_empty()) {
+        let name = if number == 1 { "sources".to_owned() } else { format!("sources-{number}") };
+        ruleset.chains.insert(name, Chain { hook: Some(Hook::Ingress { devices }), rules: rules.clone() });
+    }
+}
+
+/// Each link with the addresses of its pod. One that two pods claim belongs to one of them.
+fn own(model: &Model, links: &BTreeMap<EndpointId, String>, family: Address) -> BTreeSet<(String, IpAddr)> {
+    let pods = links.iter().filter_map(|(id, link)| Some((*id, link, model.endpoint(*id)?)));
+    let each = pods.flat_map(|(id, link, pod)| pod.addresses.iter().map(move |address| (id, link, *address)));
+    let own = each.filter(|(id, _, address)| Address::of(*address) == family && model.place_of(*address) == Place::Pod(*id));
+    own.map(|(_, link, address)| (link.clone(), address)).collect()
+}
