@@ -1,11 +1,12 @@
-//! Questions over decided policy: explain, expectations.
+//! Questions over decided policy: explain, expectations, the matrix.
 //!
-//! Every verdict in here comes from `palisade_engine::decide`; this crate chooses what to ask and orders the answers for people.
+//! Every verdict in here comes from `palisade_engine::decide`, or for whole clusters from `Reach`, which is held against it; this crate chooses what to ask and orders the answers for people.
 #![warn(clippy::as_conversions)]
 
 pub mod expect;
 mod explain;
 mod flip;
+pub mod matrix;
 mod nearest;
 mod party;
 mod resolve;

@@ -14,6 +14,7 @@ Examples:
   palisade explain -f manifests/ --from shop/web --to shop/db --port 5432
   kubectl get netpol,ns,pods -A -o yaml | palisade explain -f - --from shop/web --to shop/db --port 80
   palisade test -f manifests/ expectations.yaml
+  palisade matrix -f manifests/ -o csv                            who reaches whom, on which ports
   palisade lab up -f manifests/                                   a cluster of namespaces, with real packets
 
 As a kubectl plugin: name the binary kubectl-palisade, on your PATH, and say `kubectl palisade …`.
@@ -48,6 +49,7 @@ impl Color {
 pub(crate) enum Command {
     Explain(ExplainArgs),
     Test(TestArgs),
+    Matrix(MatrixArgs),
     Nft(NftArgs),
     Lab(crate::lab::LabArgs),
     Demo(DemoArgs),
@@ -163,6 +165,74 @@ pub(crate) enum TestOutput {
     Junit,
 }
 
+/// Who reaches whom on which ports, for the whole cluster
+///
+/// Pods are collapsed to their workloads, written NAMESPACE/NAME[KIND]; addresses outside of the cluster to the ranges that policy tells apart. What a
+/// workload may open towards itself is left out, and so are nodes and pods on their network. Where pods of one workload fare differently, a row says
+/// what some of them may do, and text, json and md mark it. Services are left out too: a row is about the pods behind them, and their ports.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+An end is one of
+  shop                  all pods of a namespace
+  shop/web              a pod, or a workload of that name
+  shop/deploy/web       a workload by its kind (deploy, sts, ds, rs, rc, job, cj)
+  shop/app=web          the pods with these labels
+  203.0.113.7           the range outside of the cluster that has this address, or the pod at it
+
+Examples:
+  palisade matrix -f manifests/
+  palisade matrix -f manifests/ --to shop/db --port 5432
+  palisade matrix -f manifests/ --focus shop -o dot | dot -Tsvg > shop.svg
+  palisade matrix -f manifests/ -o csv > connections.csv
+  palisade matrix -f manifests/ --from 203.0.113.7
+  palisade matrix -f manifests/ --denied --by namespace
+
+Exit codes: 0 here it is, 2 could not tell.")]
+pub(crate) struct MatrixArgs {
+    /// Only rows with this end on either side
+    #[arg(long, value_name = "END")]
+    pub(crate) focus: Option<String>,
+    /// Only rows from this end
+    #[arg(long, value_name = "END")]
+    pub(crate) from: Option<String>,
+    /// Only rows to this end
+    #[arg(long, value_name = "END")]
+    pub(crate) to: Option<String>,
+    /// Only connections to this port, of tcp unless it says otherwise, as in udp/53
+    #[arg(long, short = 'p', value_name = "[PROTOCOL/]PORT")]
+    pub(crate) port: Option<String>,
+    /// The pairs that cannot talk at all, instead
+    #[arg(long)]
+    pub(crate) denied: bool,
+    /// What a row is about
+    #[arg(long, value_name = "WHAT", default_value = "workload")]
+    pub(crate) by: MatrixBy,
+    /// text for people, json for programs (`palisade schema matrix`), csv (src,dst,conn), md for a table, dot for Graphviz
+    #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
+    pub(crate) output: MatrixOutput,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MatrixBy {
+    /// The outermost owner of pods, or a pod that has none
+    Workload,
+    /// All pods of a namespace
+    Namespace,
+    /// Pods of a namespace that policy cannot tell apart
+    Class,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MatrixOutput {
+    Text,
+    Json,
+    Csv,
+    Md,
+    Dot,
+}
+
 /// Show the nftables ruleset of a node, or walk a packet through it, without a kernel
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -251,6 +321,8 @@ pub(crate) enum SchemaOf {
     Explanation,
     /// The schema of `test -o json`
     TestReport,
+    /// The schema of `matrix -o json`
+    Matrix,
     /// The schema of `lab probe -o json`
     ProbeReport,
     /// The schema of `lab status -o json`

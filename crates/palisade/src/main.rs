@@ -8,6 +8,7 @@ mod demo;
 mod explain;
 mod input;
 mod lab;
+mod matrix;
 mod names;
 mod nft;
 mod outcome;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
     let outcome = match &cli.command {
         cli::Command::Explain(args) => explain::run(args),
         cli::Command::Test(args) => test::run(args),
+        cli::Command::Matrix(args) => matrix::run(args, printer),
         cli::Command::Nft(args) => nft::run(args),
         cli::Command::Lab(args) => lab::run(args, printer),
         cli::Command::Demo(args) => demo::run(args, printer),

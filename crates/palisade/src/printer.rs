@@ -19,6 +19,13 @@ impl Printer {
         stdout.flush()
     }
 
+    /// Text that has no colours and may be long.
+    pub(crate) fn plain(self, text: &str) -> io::Result<()> {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(text.as_bytes())?;
+        stdout.flush()
+    }
+
     pub(crate) fn err(self, text: &str) -> io::Result<()> {
         let mut stderr = anstream::AutoStream::new(io::stderr().lock(), self.choice);
         stderr.write_all(text.as_bytes())?;

@@ -12,6 +12,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<Outcome> {
     Ok(Outcome::said(match args.of {
         SchemaOf::Explanation => schema_of::<v1::Explanation>()?,
         SchemaOf::TestReport => schema_of::<v1::TestReport>()?,
+        SchemaOf::Matrix => schema_of::<v1::Matrix>()?,
         SchemaOf::ProbeReport => schema_of::<v1::ProbeReport>()?,
         SchemaOf::LabStatus => schema_of::<v1::LabStatus>()?,
         SchemaOf::Denial => schema_of::<v1::Denial>()?,

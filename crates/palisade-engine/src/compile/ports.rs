@@ -75,6 +75,19 @@ impl PortSets {
         PortSetId(self.lists.intern(&list))
     }
 
+    /// One port of a protocol.
+    pub fn port(&mut self, protocol: PortProtocol, port: u16) -> PortSetId {
+        let at = base(protocol) + u32::from(port);
+        self.of(vec![(at, at + 1)])
+    }
+
+    /// All traffic that can be: no connection is to port 0.
+    pub fn possible(&mut self) -> PortSetId {
+        let zero = [PortProtocol::Tcp, PortProtocol::Udp, PortProtocol::Sctp].map(|it| (base(it), base(it) + 1));
+        let zero = self.of(zero.to_vec());
+        self.without(PortSetId::ALL, zero)
+    }
+
     /// Traffic of both.
     pub fn and(&mut self, a: PortSetId, b: PortSetId) -> PortSetId {
         match (a.min(b), a.max(b)) {

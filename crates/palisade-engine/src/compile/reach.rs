@@ -29,6 +29,23 @@ pub struct ReachEnd {
     pub depends_on_dns: PortSetId,
 }
 
+/// Pods with the same of this fare alike with every end that is in none of their namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AlikeApart {
+    seen: u32,
+    egress: u32,
+    ingress: u32,
+}
+
+/// Pods with the same of this fare alike with every other pod, and with every end outside of the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Alike {
+    /// What matters to other namespaces.
+    pub apart: AlikeApart,
+    namespace: u32,
+    labels: u32,
+}
+
 impl Compiled {
     /// Works out who reaches whom.
     pub fn reach(&self) -> Reach<'_> {
@@ -63,6 +80,19 @@ impl Reach<'_> {
         &self.sets.ports
     }
 
+    /// The sets that answers speak of, to work out others with.
+    pub fn sets_mut(&mut self) -> &mut PortSets {
+        &mut self.sets.ports
+    }
+
+    /// What a pod at one of its addresses has in common with those that fare as it does. None for an end that is no pod, or was not compiled.
+    pub fn alike(&self, end: &End) -> Option<Alike> {
+        let Place::Pod(id) = end.place else { return None };
+        let pod = self.compiled.pod(id)?;
+        let apart = AlikeApart { seen: self.compiled.seen(end)?, egress: pod.programs.egress, ingress: pod.programs.ingress };
+        Some(Alike { apart, namespace: pod.namespace, labels: pod.labels })
+    }
+
     /// What `from` may open towards `to`, straight and not by way of a Service. None for an end that was not compiled.
     pub fn between(&mut self, from: &End, to: &End) -> Option<ReachEnd> {
         if from.place == to.place && matches!(from.place, Place::Pod(_)) {
@@ -70,11 +100,33 @@ impl Reach<'_> {
         }
         let egress = self.passing(Direction::Egress, from, to)?;
         let ingress = self.passing(Direction::Ingress, to, from)?;
+        Some(self.both(egress, ingress))
+    }
+
+    /// What any pod that is alike with the first may open towards any that is alike with the second, if their namespaces differ.
+    pub fn between_apart(&mut self, from: AlikeApart, to: AlikeApart) -> Option<ReachEnd> {
+        let egress = self.passes(Direction::Egress, from.egress, to.seen, Relation::Apart)?;
+        let ingress = self.passes(Direction::Ingress, to.ingress, from.seen, Relation::Apart)?;
+        Some(self.both(egress, ingress))
+    }
+
+    /// What any pod that is alike with the first may open towards any other that is alike with the second.
+    pub fn between_alike(&mut self, from: Alike, to: Alike) -> Option<ReachEnd> {
+        if from.namespace != to.namespace {
+            return self.between_apart(from.apart, to.apart);
+        }
+        let own = |labels| Relation::SameNamespace { labels };
+        let egress = self.passes(Direction::Egress, from.apart.egress, to.apart.seen, own(to.labels))?;
+        let ingress = self.passes(Direction::Ingress, to.apart.ingress, from.apart.seen, own(from.labels))?;
+        Some(self.both(egress, ingress))
+    }
+
+    /// What both directions let pass.
+    fn both(&mut self, egress: Passing, ingress: Passing) -> ReachEnd {
         let allowed = self.sets.ports.and(egress.accepted, ingress.accepted);
-        let either = |reach: &mut Self, a: Passing| reach.sets.ports.or(a.accepted, a.perhaps);
-        let (a, b) = (either(self, egress), either(self, ingress));
+        let (a, b) = (self.sets.ports.or(egress.accepted, egress.perhaps), self.sets.ports.or(ingress.accepted, ingress.perhaps));
         let perhaps = self.sets.ports.and(a, b);
-        Some(ReachEnd { allowed, depends_on_dns: self.sets.ports.without(perhaps, allowed) })
+        ReachEnd { allowed, depends_on_dns: self.sets.ports.without(perhaps, allowed) }
     }
 
     /// What the subject's program lets pass with another end.
@@ -84,8 +136,12 @@ impl Reach<'_> {
         };
         let pod = self.compiled.pod(id)?;
         let view = self.compiled.seen(other)?;
-        let program = *pod.programs.of(direction);
         let relation = self.relation(direction, pod, other);
+        self.passes(direction, *pod.programs.of(direction), view, relation)
+    }
+
+    /// What a program lets pass with an end that looks like this.
+    fn passes(&mut self, direction: Direction, program: u32, view: u32, relation: Relation) -> Option<Passing> {
         if relation == Relation::Apart {
             let rows = self.rows.of(direction);
             let kind = self.compiled.foreign.get(view)?.kind;

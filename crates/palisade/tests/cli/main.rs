@@ -7,6 +7,7 @@
 mod bad_input;
 mod explain;
 mod lab;
+mod matrix;
 mod misc;
 mod nft;
 mod test;

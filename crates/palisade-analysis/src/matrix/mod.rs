@@ -1,0 +1,371 @@
+//! Who reaches whom, for the whole cluster at once.
+//!
+//! Rows are handed out one by one and never kept. What is worked out is worked out for kinds of pods that policy cannot tell apart; units (workloads,
+//! namespaces) only spell it out. Nodes are not part of it. Pods of one unit may fare differently: a row says what some pair of them may open, and
+//! what of it not every pair may.
+
+mod fold;
+mod select;
+mod units;
+
+use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
+use std::fmt;
+use std::net::IpAddr;
+
+use palisade_engine::{PortSetId, PortSets, Reach};
+use palisade_model::{End, Family, Model, PortProtocol};
+
+pub use select::Selection;
+
+use self::fold::{Slots, Tally};
+use self::units::{Slot, Unit, Units, units};
+
+/// What a row is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// The outermost owner of pods; a pod by itself if it has none.
+    Workload,
+    /// All pods of a namespace.
+    Namespace,
+    /// Pods of a namespace that policy cannot tell apart.
+    Class,
+}
+
+/// Which side of the rows comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// All rows of a source together.
+    BySource,
+    /// All rows of a destination together.
+    ByDestination,
+}
+
+/// Which pairs are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// Those that can talk, or may if a domain name resolves.
+    Connections,
+    /// Those that cannot talk at all.
+    Denied,
+}
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    pub shown: Shown,
+    pub order: Order,
+    /// On either side.
+    pub focus: Option<Selection>,
+    pub from: Option<Selection>,
+    pub to: Option<Selection>,
+    /// Only this traffic.
+    pub port: Option<(PortProtocol, u16)>,
+}
+
+impl Default for Filter {
+    fn default() -> Filter {
+        Filter { shown: Shown::Connections, order: Order::BySource, focus: None, from: None, to: None, port: None }
+    }
+}
+
+/// One side of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Name<'m> {
+    /// A workload, a namespace or a class.
+    Unit { name: &'m str, namespace: &'m str },
+    /// Addresses outside of the cluster, both included.
+    Range { first: IpAddr, last: IpAddr },
+}
+
+impl fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Name::Unit { name, .. } => f.write_str(name),
+            Name::Range { first, last } => write!(f, "{first}-{last}[External]"),
+        }
+    }
+}
+
+/// What one side may open towards another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row<'m> {
+    pub from: Name<'m>,
+    pub to: Name<'m>,
+    /// Only where the families differ.
+    pub family: Option<Family>,
+    /// What some pod of the source may open towards some pod of the destination.
+    pub allowed: PortSetId,
+    /// What of it not every pod of the one may open towards every pod of the other.
+    pub only_some: PortSetId,
+    /// What is not allowed and would be if a domain name in a policy resolved to the destination.
+    pub depends_on_dns: PortSetId,
+}
+
+/// The units of a cluster, ready to be asked about.
+#[derive(Debug)]
+pub struct Matrix {
+    by: By,
+    units: Units,
+}
+
+/// An answer for each kind, for one kind on the other side.
+type Answers = Vec<Option<Slots>>;
+
+/// How many answers are kept at once: as many as fit 64 MiB or so.
+const KEPT: usize = 1 << 20;
+
+/// A run of ranges that a unit treats alike.
+type Run = (IpAddr, IpAddr, Option<Tally>);
+
+impl Matrix {
+    /// Sorts pods into units.
+    pub fn new(model: &Model, reach: &Reach<'_>, by: By) -> Matrix {
+        Matrix { by, units: units(model, reach, by) }
+    }
+
+    /// Names of units with their namespaces, in order.
+    pub fn names(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.units.units.iter().map(|it| (it.name.as_str(), it.namespace.as_ref()))
+    }
+
+    /// Hands out the rows: units by name, then ranges by address, IPv4 first. Ends early when `each` fails.
+    pub fn rows<'m, E>(
+        &'m self,
+        reach: &mut Reach<'_>,
+        filter: &Filter,
+        each: impl FnMut(&PortSets, &Row<'m>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let possible = reach.sets_mut().possible();
+        let wanted = filter.port.map_or(possible, |(protocol, port)| reach.sets_mut().port(protocol, port));
+        let ranges = reach.outside().collect();
+        let mut walk = Walk { matrix: self, reach, filter, wanted, ranges, known: HashMap::new(), each };
+        let mut tail: BTreeMap<(IpAddr, IpAddr), Vec<(usize, Tally)>> = BTreeMap::new();
+        for (at, unit) in self.units.units.iter().enumerate() {
+            walk.unit(at, unit)?;
+            for (first, last, tally) in walk.runs(unit, Side::Inner) {
+                tail.entry((first, last)).or_default().extend(tally.map(|it| (at, it)));
+            }
+        }
+        for ((first, last), reached) in tail {
+            for (at, tally) in reached {
+                let Some(unit) = self.units.units.get(at) else { continue };
+                walk.say(Name::Range { first, last }, named(unit), None, tally)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Every row at once, for small clusters.
+    pub fn all<'m>(&'m self, reach: &mut Reach<'_>, filter: &Filter) -> Vec<Row<'m>> {
+        let mut all = Vec::new();
+        let Ok(()) = self.rows(reach, filter, |_, row| {
+            all.push(*row);
+            Ok::<(), Infallible>(())
+        });
+        all
+    }
+}
+
+fn named(unit: &Unit) -> Name<'_> {
+    Name::Unit { name: &unit.name, namespace: &unit.namespace }
+}
+
+/// The side of a pair that the rows are gone through by, or the other one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Outer,
+    Inner,
+}
+
+struct Walk<'w, 'm, 'c, F> {
+    matrix: &'m Matrix,
+    reach: &'w mut Reach<'c>,
+    filter: &'w Filter,
+    wanted: PortSetId,
+    ranges: Vec<(IpAddr, IpAddr, End)>,
+    /// By the kind of the outer side.
+    known: HashMap<usize, Answers>,
+    each: F,
+}
+
+impl<'m, E, F: FnMut(&PortSets, &Row<'m>) -> Result<(), E>> Walk<'_, 'm, '_, F> {
+    /// All rows with a unit on the outer side.
+    fn unit(&mut self, at: usize, outer: &'m Unit) -> Result<(), E> {
+        let units = &self.matrix.units;
+        if !self.admits(Side::Outer, outer) {
+            return Ok(());
+        }
+        for (other, inner) in units.units.iter().enumerate() {
+            if !self.admits(Side::Inner, inner) || !self.in_focus(outer, inner) || (other == at && self.matrix.by == By::Workload) {
+                continue;
+            }
+            let slots = if outer.namespace == inner.namespace { self.near(at == other, outer, inner) } else { self.far(outer, inner) };
+            let settled = slots.settle(self.wanted, self.reach.sets_mut());
+            let all_denied = settled.iter().flatten().all(|(_, tally)| tally.is_denied());
+            for (family, tally) in settled.into_iter().flatten() {
+                let shown = match self.filter.shown {
+                    Shown::Connections => !tally.is_denied(),
+                    Shown::Denied => all_denied,
+                };
+                if shown {
+                    self.say(named(outer), named(inner), family, tally)?;
+                }
+            }
+        }
+        for (first, last, tally) in self.runs(outer, Side::Outer) {
+            if let Some(tally) = tally {
+                self.say(named(outer), Name::Range { first, last }, None, tally)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, outer: Name<'m>, inner: Name<'m>, family: Option<Family>, tally: Tally) -> Result<(), E> {
+        let (from, to) = match self.filter.order {
+            Order::BySource => (outer, inner),
+            Order::ByDestination => (inner, outer),
+        };
+        let only_some = self.reach.sets_mut().without(tally.any, tally.every);
+        (self.each)(self.reach.sets(), &Row { from, to, family, allowed: tally.any, only_some, depends_on_dns: tally.dns })
+    }
+
+    /// What `--from` and `--to` say about a side.
+    fn selection(&self, side: Side) -> Option<&Selection> {
+        match (self.filter.order, side) {
+            (Order::BySource, Side::Outer) | (Order::ByDestination, Side::Inner) => self.filter.from.as_ref(),
+            (Order::BySource, Side::Inner) | (Order::ByDestination, Side::Outer) => self.filter.to.as_ref(),
+        }
+    }
+
+    fn admits(&self, side: Side, unit: &Unit) -> bool {
+        self.selection(side).is_none_or(|it| it.has_unit(unit))
+    }
+
+    fn in_focus(&self, a: &Unit, b: &Unit) -> bool {
+        self.filter.focus.as_ref().is_none_or(|it| it.has_unit(a) || it.has_unit(b))
+    }
+
+    /// Pods of one namespace.
+    fn near(&mut self, itself: bool, outer: &Unit, inner: &Unit) -> Slots {
+        let own = &self.matrix.units.own;
+        let mut slots = Slots::default();
+        for (a, count) in &outer.own {
+            for (b, _) in &inner.own {
+                // A pod does not need the network to reach itself.
+                if itself && a == b && *count < 2 {
+                    continue;
+                }
+                if let (Some(a), Some(b)) = (own.get(*a), own.get(*b)) {
+                    let (from, to) = self.directed(a, b);
+                    let pair = pair(self.reach, from, to, |reach, from, to| reach.between_alike(from.alike, to.alike));
+                    slots.merge(pair, self.reach.sets_mut());
+                }
+            }
+        }
+        slots
+    }
+
+    /// Pods of different namespaces.
+    fn far(&mut self, outer: &Unit, inner: &Unit) -> Slots {
+        let mut slots = Slots::default();
+        for a in &outer.apart {
+            for b in &inner.apart {
+                let answer = self.answer(*a, *b);
+                slots.merge(answer, self.reach.sets_mut());
+            }
+        }
+        slots
+    }
+
+    fn answer(&mut self, a: usize, b: usize) -> Slots {
+        let apart = &self.matrix.units.apart;
+        if let Some(known) = self.known.get(&a).and_then(|it| it.get(b)).copied().flatten() {
+            return known;
+        }
+        let (Some(outer), Some(inner)) = (apart.get(a), apart.get(b)) else { return Slots::default() };
+        let (from, to) = self.directed(outer, inner);
+        let answer = pair(self.reach, from, to, |reach, from, to| reach.between_apart(from.alike.apart, to.alike.apart));
+        if !self.known.contains_key(&a) && (self.known.len() + 1).saturating_mul(apart.len()) > KEPT {
+            self.known.clear();
+        }
+        let row = self.known.entry(a).or_insert_with(|| vec![None; apart.len()]);
+        if let Some(place) = row.get_mut(b) {
+            *place = Some(answer);
+        }
+        answer
+    }
+
+    fn directed<T>(&self, outer: T, inner: T) -> (T, T) {
+        match self.filter.order {
+            Order::BySource => (outer, inner),
+            Order::ByDestination => (inner, outer),
+        }
+    }
+
+    /// What a unit, standing on one side, does with ranges of addresses on the other; neighbours with the same answer are one.
+    fn runs(&mut self, unit: &Unit, side: Side) -> Vec<Run> {
+        let other = match side {
+            Side::Outer => Side::Inner,
+            Side::Inner => Side::Outer,
+        };
+        if !self.admits(side, unit) || matches!(self.selection(other), Some(Selection::Pods(_))) {
+            return Vec::new();
+        }
+        let mut runs: Vec<Run> = Vec::new();
+        for at in 0..self.ranges.len() {
+            let Some((first, last, end)) = self.ranges.get(at).copied() else { continue };
+            let tally = self.with_range(unit, side, end);
+            match runs.last_mut() {
+                Some(run) if run.2 == tally && run.0.is_ipv4() == first.is_ipv4() => run.1 = last,
+                Some(_) | None => runs.push((first, last, tally)),
+            }
+        }
+        let wanted = |selection: Option<&Selection>, run: &Run| selection.is_none_or(|it| it.has_range(run.0, run.1));
+        let in_focus = |run: &Run| self.filter.focus.as_ref().is_none_or(|it| it.has_unit(unit) || it.has_range(run.0, run.1));
+        runs.retain(|run| {
+            let denied = run.2.map(Tally::is_denied);
+            denied == Some(self.filter.shown == Shown::Denied) && wanted(self.selection(other), run) && in_focus(run)
+        });
+        runs
+    }
+
+    /// None if the unit has no address of the range's family.
+    fn with_range(&mut self, unit: &Unit, side: Side, range: End) -> Option<Tally> {
+        let family = range.address.map(Family::of);
+        let outbound = matches!((self.filter.order, side), (Order::BySource, Side::Outer) | (Order::ByDestination, Side::Inner));
+        let mut slots = Slots::default();
+        for slot in unit.apart.iter().filter_map(|it| self.matrix.units.apart.get(*it)).flatten() {
+            if slot.family.is_some() && slot.family != family {
+                continue;
+            }
+            let answer = if outbound { self.reach.between(&slot.end, &range) } else { self.reach.between(&range, &slot.end) };
+            if let Some(answer) = answer {
+                slots.add(family, answer, self.reach.sets_mut());
+            }
+        }
+        let [settled, _] = slots.settle(self.wanted, self.reach.sets_mut());
+        settled.map(|it| it.1)
+    }
+}
+
+/// The answers of two kinds for each family that both have; a kind without an address goes with either.
+fn pair(
+    reach: &mut Reach<'_>,
+    from: &[Slot],
+    to: &[Slot],
+    between: impl Fn(&mut Reach<'_>, &Slot, &Slot) -> Option<palisade_engine::ReachEnd>,
+) -> Slots {
+    let mut slots = Slots::default();
+    for from in from {
+        for to in to {
+            if from.family.is_some() && to.family.is_some() && from.family != to.family {
+                continue;
+            }
+            if let Some(answer) = between(reach, from, to) {
+                slots.add(from.family.or(to.family), answer, reach.sets_mut());
+            }
+        }
+    }
+    slots
+}

@@ -1,0 +1,78 @@
+//! Which units a filter is about.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use palisade_model::{EndpointId, Model, Place};
+
+use super::units::Unit;
+use crate::party::Party;
+use crate::resolve;
+
+/// An end that rows are wanted of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// Units with one of these pods.
+    Pods(BTreeSet<EndpointId>),
+    /// Ranges that hold this address.
+    Outside(IpAddr),
+}
+
+impl Selection {
+    /// Reads an end as `explain` does; a namespace alone stands for all its pods.
+    pub fn parse(model: &Model, text: &str) -> Result<Selection, String> {
+        if model.namespaces.contains_key(text) {
+            return some(model, text, |at| model.endpoints.get(at).is_some_and(|it| *it.name.namespace == *text));
+        }
+        let party = Party::parse(text)?;
+        match &party {
+            Party::Node(_) => Err(format!("`{text}`: nodes are not in the matrix; ask `palisade explain`")),
+            Party::Service { namespace, name } => {
+                Err(format!("`{text}`: the matrix is about the pods behind a Service; name them, as in {namespace}/{name}"))
+            }
+            Party::Labels { namespace, labels } => some(model, text, |at| {
+                let alike = |it: &palisade_model::Endpoint| labels.iter().all(|(key, value)| it.labels.get(key) == Some(value));
+                model.endpoints.get(at).is_some_and(|it| *it.name.namespace == **namespace && alike(it))
+            }),
+            Party::Address(address) => match model.place_of(*address) {
+                Place::Pod(id) => Ok(Selection::Pods([id].into())),
+                Place::Node(_) => Err(format!("`{text}` is a node, and nodes are not in the matrix; ask `palisade explain`")),
+                Place::Outside => Ok(Selection::Outside(*address)),
+            },
+            Party::Pod { .. } | Party::Workload { .. } => {
+                let places = resolve::source(&mut model.clone(), &party)?;
+                let pods: BTreeSet<EndpointId> = places.iter().filter_map(|it| pod(it.place)).collect();
+                some(model, text, |at| pods.contains(&EndpointId(at)))
+            }
+        }
+    }
+
+    pub(super) fn has_unit(&self, unit: &Unit) -> bool {
+        match self {
+            Selection::Pods(pods) => unit.pods.iter().any(|it| pods.contains(it)),
+            Selection::Outside(_) => false,
+        }
+    }
+
+    pub(super) fn has_range(&self, first: IpAddr, last: IpAddr) -> bool {
+        match self {
+            Selection::Pods(_) => false,
+            Selection::Outside(address) => first.is_ipv4() == address.is_ipv4() && (first..=last).contains(address),
+        }
+    }
+}
+
+fn pod(place: Place) -> Option<EndpointId> {
+    match place {
+        Place::Pod(id) => Some(id),
+        Place::Node(_) | Place::Outside => None,
+    }
+}
+
+fn some(model: &Model, text: &str, wanted: impl Fn(usize) -> bool) -> Result<Selection, String> {
+    let pods: BTreeSet<EndpointId> = (0..model.endpoints.len()).filter(|at| wanted(*at)).map(EndpointId).collect();
+    match pods.is_empty() {
+        true => Err(format!("`{text}` has no pod on the pod network")),
+        false => Ok(Selection::Pods(pods)),
+    }
+}
