@@ -23,6 +23,8 @@ usage: cargo xtask COMMAND
   codegen [--check]  write the generated files; with --check only compare
   bench parse [--runs N] [--binary PATH]
                      CPU time of reading a large folder, as a ratio to a plain read
+  bench engine [--runs N]
+                     CPU time of working out whole clusters, as a ratio to copying them
   bench kernel [--rounds N] [--quick]
                      what the ruleset costs in the kernel, as a ratio to conntrack alone; needs root
 ";
@@ -50,6 +52,7 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["codegen"] => codegen::run(codegen::Mode::Write),
         ["codegen", "--check"] => codegen::run(codegen::Mode::Check),
         ["bench", "parse", options @ ..] => bench::parse(options),
+        ["bench", "engine", options @ ..] => bench::engine(options),
         ["bench", "kernel", options @ ..] => bench::kernel(options),
         other => bail!("`{}` is no command\n\n{USAGE}", other.join(" ")),
     }

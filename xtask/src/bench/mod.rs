@@ -3,13 +3,18 @@
 //! CPU time is what is compared: elapsed time says more about the neighbours. Whatever is compared takes turns, so that what slows the
 //! machine down slows all.
 
+mod clock;
+mod engine;
 mod kernel;
 mod parse;
 
 use std::fmt::Write as _;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
+use crate::workspace::{command, root};
+
+pub(crate) use engine::engine;
 pub(crate) use kernel::kernel;
 pub(crate) use parse::parse;
 
@@ -29,6 +34,13 @@ impl Spread {
         let median = (at(sorted.len().saturating_sub(1) / 2)? + at(sorted.len() / 2)?) / 2.0;
         Ok(Spread { median, least: at(0)?, most: at(sorted.len() - 1)? })
     }
+}
+
+/// A measurement of a program that is not optimised is worth nothing: runs the one that is.
+fn optimized(what: &str, arguments: &[&str]) -> Result<()> {
+    let words = [&["run", "--release", "--quiet", "--package", "xtask", "--", "bench", what], arguments].concat();
+    let status = command(&root()?, "cargo", &words).status().context("cannot run cargo")?;
+    if status.success() { Ok(()) } else { bail!("`cargo {}` ended with {status}", words.join(" ")) }
 }
 
 /// What is printed: one line for each thing measured.

@@ -7,9 +7,9 @@ use palisade_kernel::{Kernel as _, Links, Namespace, Nftables};
 use palisade_model::{EndpointId, Model};
 use palisade_nft::{Change, Ids, NodeView, Ruleset, Transaction, VerdictMap, lower};
 
-use super::clock::{Took, timed};
 use super::cluster::{LOCAL, NODE, Size, is_called};
 use super::ground::{LINK, TO_SERVER};
+use crate::bench::clock::{Took, timed};
 
 /// A cluster and what became of it.
 #[derive(Debug)]

@@ -5,7 +5,6 @@
 //! seen to let through what it should, and nothing else.
 
 mod changes;
-mod clock;
 mod cluster;
 mod ground;
 mod report;
@@ -18,7 +17,7 @@ use anyhow::{Context as _, Result, bail};
 use self::changes::{Lowered, Pod, lowered};
 use self::cluster::{PolicyTypes, Size, Stack};
 use self::rows::Rows;
-use crate::workspace::{command, root};
+use crate::bench::{clock, optimized};
 
 const ROUNDS: usize = 21;
 const MOST_ROUNDS: usize = 99;
@@ -43,7 +42,7 @@ enum Extent {
 pub(crate) fn kernel(arguments: &[&str]) -> Result<()> {
     let options = Options::read(arguments)?;
     if cfg!(debug_assertions) {
-        return optimized(arguments);
+        return optimized("kernel", arguments);
     }
     eprintln!("lowering");
     let clusters = Clusters::lower(options.extent)?;
@@ -63,13 +62,6 @@ fn measure(options: &Options, clusters: &Clusters) -> Result<()> {
     report::traffic(&rows)?;
     report::changes(&rows, clusters)?;
     report::conditions(options, clusters, &rows)
-}
-
-/// The same program once more, built as it should be: a debug build has a cost of its own.
-fn optimized(arguments: &[&str]) -> Result<()> {
-    let words = [&["run", "--release", "--quiet", "--package", "xtask", "--", "bench", "kernel"], arguments].concat();
-    let status = command(&root()?, "cargo", &words).status().context("cannot run cargo")?;
-    if status.success() { Ok(()) } else { bail!("`cargo {}` ended with {status}", words.join(" ")) }
 }
 
 /// The clusters that are measured.

@@ -4,10 +4,10 @@ use anyhow::{Context as _, Result};
 
 use super::super::{Line, Spread, Table};
 use super::changes::{Pod, PodChange, amount, load, pod};
-use super::clock::Took;
 use super::cluster::{LOCAL, WORKLOADS};
 use super::rows::{Measure, Rows};
 use super::{Clusters, LOADS, Options, PODS};
+use crate::bench::clock::Took;
 
 /// Connections and packets.
 pub(super) fn traffic(rows: &Rows) -> Result<()> {

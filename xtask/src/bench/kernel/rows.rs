@@ -9,11 +9,11 @@ use palisade_model::Family;
 use palisade_nft::{LOG_GROUP, Ruleset};
 
 use super::changes::Lowered;
-use super::clock::timed;
 use super::ground::Ground;
 use super::rulesets::{Foreign, conntrack_only, iptables, linear};
 use super::traffic::{Callers, Traffic};
 use super::{Clusters, Extent};
+use crate::bench::clock::timed;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
