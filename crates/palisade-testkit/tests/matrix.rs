@@ -1,4 +1,5 @@
 //! The matrix of every scenario, held against `decide` for every pair of pods and both ways with addresses outside.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test that cannot read its scenarios has failed")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
