@@ -25,7 +25,7 @@ pub(super) fn model(size: Size) -> Model {
     let mut model = Model::default();
     for at in 0..size.namespaces {
         let name = namespace(at);
-        let env = if at % 3 == 0 { "prod" } else { "stage" };
+        let env = if at.is_multiple_of(3) { "prod" } else { "stage" };
         let team = format!("team-{}", at % TEAMS);
         let labels = [("kubernetes.io/metadata.name", name.as_str()), ("team", &team), ("env", env)];
         model.namespaces.insert(name.as_str().into(), Namespace { labels: labels.into_iter().collect(), assumed: false });
@@ -44,9 +44,10 @@ fn namespace(at: usize) -> String {
 fn pod(namespace: &str, at: usize, number: usize) -> Endpoint {
     let number = u32::try_from(number).unwrap_or(u32::MAX);
     let (app, hash) = (format!("app-{}", at % APPS), format!("{:x}", number.wrapping_mul(0x9e37_79b9)));
-    let tier = if at % 3 == 0 { "front" } else { "back" };
+    let tier = if at.is_multiple_of(3) { "front" } else { "back" };
     let labels: Labels = [("app", app.as_str()), ("tier", tier), ("pod-template-hash", &hash)].into_iter().collect();
-    let http = ContainerPort { name: Some("http".into()), protocol: PortProtocol::Tcp, port: if at % 2 == 0 { 8080 } else { 8081 } };
+    let http =
+        ContainerPort { name: Some("http".into()), protocol: PortProtocol::Tcp, port: if at.is_multiple_of(2) { 8080 } else { 8081 } };
     Endpoint {
         name: PodName { namespace: namespace.into(), name: format!("app-{at}").into() },
         labels,
@@ -136,7 +137,7 @@ fn cluster_policy(at: usize, random: &mut Random) -> Policy {
     let peer =
         Peer::Pods { namespaces: NamespaceSet::Matching(equals("team", format!("team-{}", at % TEAMS))), pods: LabelSelector::default() };
     let rule = Rule { index: 0, name: None, action, peers: PeerSet::Of(vec![peer]), ports: ports(random), fail_closed: None };
-    let subject = if at % 2 == 0 { LabelSelector::default() } else { equals("env", "prod".to_owned()) };
+    let subject = if at.is_multiple_of(2) { LabelSelector::default() } else { equals("env", "prod".to_owned()) };
     Policy {
         origin: PolicyRef { kind: PolicyKind::ClusterNetworkPolicy, namespace: None, name: format!("cnp-{at}").into() },
         tier: if at % 4 == 3 { Tier::Baseline } else { Tier::Admin },
