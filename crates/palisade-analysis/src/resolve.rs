@@ -243,15 +243,8 @@ pub(crate) fn service_of(model: &Model, party: &Party) -> Result<Option<Service>
             found.cloned().map(Some).ok_or_else(|| format!("Service `{namespace}/{name}` was not read"))
         }
         // SPEC: semantics 1.10: policy sees packets after the Service's address was rewritten.
-        Party::Address(address) => Ok(model.services.iter().find(|it| virtual_addresses(it).contains(address)).cloned()),
+        Party::Address(address) => Ok(model.services.iter().find(|it| it.addresses().contains(address)).cloned()),
         Party::Pod { .. } | Party::Workload { .. } | Party::Labels { .. } | Party::Node(_) => Ok(None),
-    }
-}
-
-fn virtual_addresses(service: &Service) -> &[IpAddr] {
-    match &service.reached {
-        Reached::Virtual(addresses) => addresses,
-        Reached::Headless => &[],
     }
 }
 
@@ -260,7 +253,7 @@ fn service_families(service: &Service, party: &Party) -> Vec<Family> {
     match party {
         Party::Address(address) => vec![Family::of(*address)],
         Party::Pod { .. } | Party::Workload { .. } | Party::Labels { .. } | Party::Service { .. } | Party::Node(_) => {
-            virtual_addresses(service).iter().map(|it| Family::of(*it)).collect()
+            service.addresses().iter().map(|it| Family::of(*it)).collect()
         }
     }
 }

@@ -194,10 +194,7 @@ impl Lab {
 
     /// An address that nobody of the cluster has, nor any Service.
     fn is_outside(&self, address: IpAddr) -> bool {
-        let of_service = self.plan.model.services.iter().any(|it| match &it.reached {
-            palisade_model::Reached::Virtual(addresses) => addresses.contains(&address),
-            palisade_model::Reached::Headless => false,
-        });
+        let of_service = self.plan.model.services.iter().any(|it| it.addresses().contains(&address));
         !of_service && self.plan.model.place_of(address) == palisade_model::Place::Outside
     }
 

@@ -137,7 +137,7 @@ fn planned(read: &Model, options: &Options, mut given: Given) -> Result<Plan, Pl
     }
     settle(&mut model, &homes, &mut given);
     let pools = given.pools.get_or_insert_with(|| Pools::clear_of(read)).clone();
-    let mut taken = taken(&model);
+    let mut taken: BTreeSet<IpAddr> = model.addresses().collect();
     // What was given before keeps its address, so it must not go to somebody who is asked about first.
     taken.extend(given.addresses.values());
     let own: Vec<Vec<IpAddr>> = (0..).zip(&model.nodes).map(|(at, it)| owned(&model, &it.addresses, Place::Node(NodeId(at)))).collect();
@@ -229,17 +229,6 @@ fn wanted(addresses: &[IpAddr], families: Families) -> Vec<Family> {
     }
 }
 
-/// Every address that somebody has.
-fn taken(model: &Model) -> BTreeSet<IpAddr> {
-    let pods = model.endpoints.iter().flat_map(|it| &it.addresses);
-    let nodes = model.nodes.iter().flat_map(|it| &it.addresses);
-    let services = model.services.iter().flat_map(|it| match &it.reached {
-        Reached::Virtual(addresses) => addresses.as_slice(),
-        Reached::Headless => &[],
-    });
-    pods.chain(nodes).chain(services).copied().collect()
-}
-
 impl Given {
     fn address(&mut self, whom: &Whom, family: Family, taken: &mut BTreeSet<IpAddr>, pool: impl FnOnce() -> Pool) -> IpAddr {
         let key = (whom.clone(), family);
@@ -274,7 +263,7 @@ impl Pools {
     fn clear_of(model: &Model) -> Pools {
         let blocks: Vec<IpNet> = model.ip_blocks().flat_map(|it| std::iter::once(it.cidr).chain(it.except.iter().copied())).collect();
         let mentioned: Vec<IpNet> = blocks.into_iter().filter(|it| it.prefix_len() > 0).collect();
-        let taken = taken(model);
+        let taken: BTreeSet<IpAddr> = model.addresses().collect();
         let clear = |first: IpAddr| {
             let pool = IpNet::new_assert(first, if first.is_ipv4() { 16 } else { 48 });
             let spoken_of = mentioned.iter().any(|it| it.contains(&pool) || pool.contains(it));

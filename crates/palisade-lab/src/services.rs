@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use palisade_analysis::{Destination, backends_of};
 use palisade_kernel::ServiceRule;
-use palisade_model::{Family, Model, Reached, Service};
+use palisade_model::{Family, Model, Service};
 
 /// A rule for each address and port of each Service. One whose endpoints somebody else writes, or that is only a DNS name, has none.
 pub(crate) fn rules(model: &Model) -> Vec<ServiceRule> {
@@ -12,14 +12,10 @@ pub(crate) fn rules(model: &Model) -> Vec<ServiceRule> {
 }
 
 fn rules_of(model: &Model, service: &Service) -> Vec<ServiceRule> {
-    let addresses = match &service.reached {
-        Reached::Virtual(addresses) => addresses.as_slice(),
-        Reached::Headless => &[],
-    };
     let mut rules = Vec::new();
     for port in &service.ports {
         let Ok(destinations) = backends_of(model, service, port) else { continue };
-        for address in addresses {
+        for address in service.addresses() {
             let backends = destinations.iter().filter_map(|it| backend(it, Family::of(*address))).collect();
             rules.push(ServiceRule { address: *address, protocol: port.protocol, port: port.port, backends });
         }

@@ -6,9 +6,7 @@ use std::net::IpAddr;
 use palisade_agent::DeniedBy;
 use palisade_analysis::{Asked, Case, Party, PortAsked, Side, answer_by_family};
 use palisade_engine::decide;
-use palisade_model::{
-    ContainerPort, Direction, End, EndpointId, Family, Flow, Model, Path, Place, Protocol, Reached, Reason, Service, Verdict,
-};
+use palisade_model::{ContainerPort, Direction, End, EndpointId, Family, Flow, Model, Path, Place, Protocol, Reason, Verdict};
 
 use crate::plan::Plan;
 use crate::question::{Finding, Question, Speaker};
@@ -159,7 +157,7 @@ struct Called {
 fn service(model: &Model, asked: &Asked) -> Option<Called> {
     let found = model.services.iter().find(|service| match &asked.to {
         Party::Service { namespace, name } => *service.namespace == **namespace && *service.name == **name,
-        Party::Address(address) => virtual_addresses(service).contains(address),
+        Party::Address(address) => service.addresses().contains(address),
         Party::Pod { .. } | Party::Workload { .. } | Party::Labels { .. } | Party::Node(_) => false,
     })?;
     let of_protocol = found.ports.iter().filter(|it| Protocol::Port(it.protocol) == asked.protocol);
@@ -168,14 +166,7 @@ fn service(model: &Model, asked: &Asked) -> Option<Called> {
         PortAsked::Name(asked) => *name == Some(asked),
         PortAsked::None => false,
     })?;
-    Some(Called { addresses: virtual_addresses(found).to_vec(), port: port.0 })
-}
-
-fn virtual_addresses(service: &Service) -> &[IpAddr] {
-    match &service.reached {
-        Reached::Virtual(addresses) => addresses,
-        Reached::Headless => &[],
-    }
+    Some(Called { addresses: found.addresses().to_vec(), port: port.0 })
 }
 
 fn question(plan: &Plan, case: &Case, service: Option<&Called>) -> Result<Question, NotShown> {

@@ -218,7 +218,24 @@ impl Endpoint {
     }
 }
 
+impl Service {
+    /// Where its clients call it; nowhere for a headless one.
+    pub fn addresses(&self) -> &[IpAddr] {
+        match &self.reached {
+            Reached::Virtual(addresses) => addresses,
+            Reached::Headless => &[],
+        }
+    }
+}
+
 impl Model {
+    /// Every address that somebody of the cluster has: pods, nodes and Services.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        let pods = self.endpoints.iter().flat_map(|it| &it.addresses);
+        let nodes = self.nodes.iter().flat_map(|it| &it.addresses);
+        pods.chain(nodes).chain(self.services.iter().flat_map(Service::addresses)).copied()
+    }
+
     /// The endpoint behind an id that this model gave out.
     pub fn endpoint(&self, id: EndpointId) -> Option<&Endpoint> {
         self.endpoints.get(id.0)

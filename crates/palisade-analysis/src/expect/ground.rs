@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use palisade_engine::selects;
-use palisade_model::{Direction, EndpointId, IpBlock, Model, NamespaceSet, Peer, PeerSet, PerDirection, Place, Policy, Reached, Subject};
+use palisade_model::{Direction, EndpointId, Model, NamespaceSet, PerDirection, Place, Policy, Subject};
 
 /// The model and what was worked out about it.
 pub(super) struct Ground<'m> {
@@ -44,7 +44,7 @@ impl<'m> Ground<'m> {
         let mut ground = Ground {
             read: model.endpoints.len(),
             networks: networks(model),
-            inside: inside(model),
+            inside: model.addresses().collect(),
             halves: PerDirection { egress: half(Direction::Egress), ingress: half(Direction::Ingress) },
             own: BTreeMap::new(),
             across: Vec::new(),
@@ -124,25 +124,6 @@ fn half(policy: &Policy, direction: Direction) -> Policy {
 }
 
 fn networks(model: &Model) -> BTreeSet<IpNet> {
-    let rules = model.policies.iter().flat_map(|policy| policy.rules.egress.iter().chain(&policy.rules.ingress));
-    let peers = rules.flat_map(|rule| match &rule.peers {
-        PeerSet::Of(peers) => peers.as_slice(),
-        PeerSet::Any | PeerSet::AnyButOwnNode => &[],
-    });
-    let blocks = peers.flat_map(|peer| match peer {
-        Peer::Networks(blocks) => blocks.as_slice(),
-        Peer::Pods { .. } | Peer::Nodes(_) | Peer::Domains(_) | Peer::Unreadable => &[],
-    });
-    let nets = |block: &'_ IpBlock| [block.cidr].into_iter().chain(block.except.clone()).collect::<Vec<_>>();
-    blocks.flat_map(nets).map(|net| net.trunc()).collect()
-}
-
-fn inside(model: &Model) -> BTreeSet<IpAddr> {
-    let pods = model.endpoints.iter().flat_map(|it| &it.addresses);
-    let nodes = model.nodes.iter().flat_map(|it| &it.addresses);
-    let services = model.services.iter().flat_map(|it| match &it.reached {
-        Reached::Virtual(addresses) => addresses.as_slice(),
-        Reached::Headless => &[],
-    });
-    pods.chain(nodes).chain(services).copied().collect()
+    let nets = model.ip_blocks().flat_map(|block| [block.cidr].into_iter().chain(block.except.iter().copied()));
+    nets.map(|net| net.trunc()).collect()
 }

@@ -12,7 +12,7 @@ use palisade_agent::Did;
 use palisade_analysis::{Asked, Party, PortAsked};
 use palisade_lab::control::{Frame, Output, ProbeRequest, Request};
 use palisade_lab::{Finding, Lab, NodeCounts, Options, PodNetwork, Speaker, Trial, everybody, trials};
-use palisade_model::{ContainerPort, Model, Protocol, Reached};
+use palisade_model::{ContainerPort, Model, Protocol};
 use palisade_report::{decisive, lab_text, probed, text, v1, verdict};
 
 use crate::cli::InputArgs;
@@ -352,13 +352,9 @@ fn speaker(model: &Model, of: &str) -> Result<Speaker> {
 }
 
 fn services(model: &Model) -> Vec<v1::LabService> {
-    let addresses = |reached: &Reached| match reached {
-        Reached::Virtual(addresses) => addresses.iter().map(ToString::to_string).collect(),
-        Reached::Headless => Vec::new(),
-    };
     let service = |it: &palisade_model::Service| v1::LabService {
         name: format!("{}/{}", it.namespace, it.name),
-        addresses: addresses(&it.reached),
+        addresses: it.addresses().iter().map(ToString::to_string).collect(),
         ports: it.ports.iter().map(|port| format!("{}/{}", port.protocol, port.port)).collect(),
     };
     model.services.iter().map(service).collect()
