@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use palisade_kernel::{Changed, KernelError, Log, LogOptions, Monitor, Namespace, Nftables};
+use palisade_kernel::{Changed, Frames, KernelError, Log, LogOptions, Monitor, Namespace, Nftables, Restored};
 use palisade_model::{EndpointId, Model, NodeId};
 use palisade_nft::LOG_GROUP;
 
@@ -69,6 +69,7 @@ pub enum StartError {
 #[derive(Debug)]
 struct Shared {
     agent: Mutex<Agent<Nftables>>,
+    frames: Mutex<Frames>,
     names: Mutex<Names>,
     totals: Mutex<Totals>,
     stop: AtomicBool,
@@ -90,11 +91,12 @@ impl Running {
     ) -> Result<Running, StartError> {
         let opened = namespace.run(|| -> Result<_, StartError> {
             let lock = Lock::take()?;
-            Ok((lock, Nftables::open()?, Log::open(LOG_GROUP, options)?, Monitor::open()?))
+            Ok((lock, Nftables::open()?, Frames::open()?, Log::open(LOG_GROUP, options)?, Monitor::open()?))
         })??;
-        let (lock, nftables, log, monitor) = opened;
+        let (lock, nftables, frames, log, monitor) = opened;
         let shared = Arc::new(Shared {
             agent: Mutex::new(Agent::new(nftables)),
+            frames: Mutex::new(frames),
             names: Mutex::new(Names::of(&Model::default(), &BTreeMap::new())),
             totals: Mutex::default(),
             stop: AtomicBool::new(false),
@@ -117,6 +119,8 @@ impl Running {
     /// Brings the node's table to what the model wants.
     pub fn apply(&self, model: &Model, node: NodeId, links: BTreeMap<EndpointId, String>) -> Result<Applied, AgentError> {
         let mut agent = lock(&self.shared.agent);
+        // What the other table cannot see must not come in before it is in force.
+        lock(&self.shared.frames).replace(&links.values().cloned().collect()).map_err(AgentError::Kept)?;
         // Nobody reads what was denied between the change and its names.
         let mut names = lock(&self.shared.names);
         let mut origins = agent.origins().clone();
@@ -240,6 +244,11 @@ impl Worker {
     fn check(&mut self, report: &impl Fn(Event)) {
         let Some(by) = self.suspect.take() else { return };
         let checked = lock(&self.shared.agent).check();
+        let frames = lock(&self.shared.frames).check().map_err(AgentError::NotKnown);
+        let checked = checked.and_then(|it| match (it, frames?) {
+            (Checked::Intact | Checked::NothingWanted, Restored::Yes) => Ok(Checked::WasChanged),
+            (checked, Restored::Yes | Restored::No) => Ok(checked),
+        });
         match checked {
             Ok(checked) => {
                 self.failure = None;

@@ -79,10 +79,10 @@ pub enum Match {
     RouterSolicitationFrom(Neighbour),
     /// ICMPv6 neighbour solicitation and advertisement, likewise.
     NeighbourDiscoveryFrom(Neighbour),
-    /// ICMPv6 multicast listener discovery, queries and version 1, that no router has forwarded.
-    ListenerDiscovery,
-    /// ICMPv6 multicast listener report, version 2, that no router has forwarded.
-    ListenerReport,
+    /// ICMPv6 multicast listener discovery, queries and version 1, that no router has forwarded, from a source that only neighbours have.
+    ListenerDiscoveryFrom(Neighbour),
+    /// ICMPv6 multicast listener report, version 2, likewise.
+    ListenerReportFrom(Neighbour),
     /// The link that a packet comes in by and its source are in a set; never so for the other family.
     LinkAndSource {
         family: Address,

@@ -29,11 +29,17 @@ pub(crate) fn bind_sources(model: &Model, links: &BTreeMap<EndpointId, String>, 
         ruleset.sets.insert(set.clone(), SourceSet { family, elements: own(model, links, family) });
         rules.push(Rule::to(Verdict::Accept).when(Match::LinkAndSource { family, set }));
     }
-    // With any other source, neighbour discovery would be forwarded as a packet of that one. What routers say, no pod has to.
-    let discovery = [Neighbour::Unspecified, Neighbour::LinkLocal].into_iter();
-    let discovery = discovery.flat_map(|it| [Match::RouterSolicitationFrom(it), Match::NeighbourDiscoveryFrom(it)]);
-    let listeners = [Match::ListenerDiscovery, Match::ListenerReport];
-    rules.extend(discovery.chain(listeners).map(|it| Rule::to(Verdict::Accept).when(it)));
+    // With any other source, these would be forwarded as packets of that one, or answered to it. What routers say, no pod has to.
+    let neighbours = [Neighbour::Unspecified, Neighbour::LinkLocal].into_iter();
+    let own_link = neighbours.flat_map(|it| {
+        [
+            Match::RouterSolicitationFrom(it),
+            Match::NeighbourDiscoveryFrom(it),
+            Match::ListenerDiscoveryFrom(it),
+            Match::ListenerReportFrom(it),
+        ]
+    });
+    rules.extend(own_link.map(|it| Rule::to(Verdict::Accept).when(it)));
     rules.push(guard_rule(Guard::ForgedSource, ids, ruleset));
     // A link that changed its chain when another comes or goes would be two changes where none is needed.
     let rooms = ids.rooms(&links.values().collect(), DEVICES);

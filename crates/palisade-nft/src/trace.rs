@@ -156,7 +156,7 @@ impl Walker<'_> {
             Match::Number(number) => self.number == *number,
             // Connections are traced, and neighbour and listener discovery are none.
             Match::NeighbourDiscovery | Match::RouterSolicitationFrom(_) | Match::NeighbourDiscoveryFrom(_) => false,
-            Match::ListenerDiscovery | Match::ListenerReport => false,
+            Match::ListenerDiscoveryFrom(_) | Match::ListenerReportFrom(_) => false,
             Match::LinkAndSource { family, set } => self.is_own(*family, set)?,
             Match::SourceIsLocal => packet.source_is_local,
             Match::NotSyn => false,

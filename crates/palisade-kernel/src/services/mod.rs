@@ -8,17 +8,17 @@
 
 mod expression;
 mod table;
-mod transaction;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 
 use palisade_model::PortProtocol;
+use palisade_nft::uapi::INET;
 
 use crate::error::KernelError;
 use crate::socket::Socket;
-use transaction::Transaction;
+use crate::transaction::Transaction;
 
 /// One port of a Service, and the pods behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Services {
                 self.held = Some(held);
                 return Ok(());
             }
-            let mut transaction = Transaction::new(self.socket.sequence());
+            let mut transaction = Transaction::new(INET, self.socket.sequence());
             table::change(&mut transaction, &held, &wanted);
             match self.commit(transaction) {
                 // Somebody else has changed the table: it is made anew.
@@ -81,7 +81,7 @@ impl Services {
                 }
             }
         }
-        let mut transaction = Transaction::new(self.socket.sequence());
+        let mut transaction = Transaction::new(INET, self.socket.sequence());
         table::reset(&mut transaction);
         table::change(&mut transaction, &Held::default(), &wanted);
         self.commit(transaction)?;
@@ -92,7 +92,7 @@ impl Services {
     /// Removes the table with all that is in it. It is no error if there is none.
     pub fn remove(&mut self) -> Result<(), KernelError> {
         self.held = None;
-        let mut transaction = Transaction::new(self.socket.sequence());
+        let mut transaction = Transaction::new(INET, self.socket.sequence());
         table::remove(&mut transaction);
         self.commit(transaction)
     }

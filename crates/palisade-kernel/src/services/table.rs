@@ -12,8 +12,8 @@ use palisade_nft::Object;
 use palisade_nft::uapi::{chain, data, element, flag, kind, message, rule, set, table};
 
 use super::expression::{self, Expression, Family, Reject};
-use super::transaction::Transaction;
 use super::{Held, ServicePort, word};
+use crate::transaction::Transaction;
 
 const TABLE: &str = "palisade-lab-services";
 /// What `nft list` shows whoever wonders where the table comes from.

@@ -4,6 +4,7 @@
 
 mod classes;
 mod events;
+mod frames;
 mod ground;
 mod links;
 mod namespaces;

@@ -86,22 +86,24 @@ fn lower_match(condition: &Match, set: &mut impl FnMut(&[u8]) -> u32, out: &mut 
         Match::NeighbourDiscovery => out.extend(icmpv6(None, (133, 137), 255)),
         Match::RouterSolicitationFrom(source) => out.extend(icmpv6(Some(*source), (133, 133), 255)),
         Match::NeighbourDiscoveryFrom(source) => out.extend(icmpv6(Some(*source), (135, 136), 255)),
-        Match::ListenerDiscovery => out.extend(icmpv6(None, (130, 132), 1)),
-        Match::ListenerReport => out.extend(icmpv6(None, (143, 143), 1)),
+        Match::ListenerDiscoveryFrom(source) => out.extend(icmpv6(Some(*source), (130, 132), 1)),
+        Match::ListenerReportFrom(source) => out.extend(icmpv6(Some(*source), (143, 143), 1)),
         Match::SourceIsLocal => out.extend([Expression::SourceType, equal(&LOCAL.to_ne_bytes())]),
         Match::NotSyn => out.extend(not_syn()),
     }
 }
 
 /// Conditions that always are the same expressions.
-const FIXED: [Match; 9] = [
+const FIXED: [Match; 11] = [
     Match::NeighbourDiscovery,
     Match::RouterSolicitationFrom(Neighbour::Unspecified),
     Match::RouterSolicitationFrom(Neighbour::LinkLocal),
     Match::NeighbourDiscoveryFrom(Neighbour::Unspecified),
     Match::NeighbourDiscoveryFrom(Neighbour::LinkLocal),
-    Match::ListenerDiscovery,
-    Match::ListenerReport,
+    Match::ListenerDiscoveryFrom(Neighbour::Unspecified),
+    Match::ListenerDiscoveryFrom(Neighbour::LinkLocal),
+    Match::ListenerReportFrom(Neighbour::Unspecified),
+    Match::ListenerReportFrom(Neighbour::LinkLocal),
     Match::SourceIsLocal,
     Match::NotSyn,
 ];

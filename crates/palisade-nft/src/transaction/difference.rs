@@ -99,7 +99,7 @@ pub(super) fn maps_of(rule: &Rule) -> impl Iterator<Item = &str> {
         Match::LinkAndSource { set, .. } => Some(set.as_str()),
         Match::Ct(_) | Match::Protocol(_) | Match::Port { .. } | Match::Number(_) | Match::SourceIsLocal | Match::NotSyn => None,
         Match::NeighbourDiscovery | Match::RouterSolicitationFrom(_) | Match::NeighbourDiscoveryFrom(_) => None,
-        Match::ListenerDiscovery | Match::ListenerReport => None,
+        Match::ListenerDiscoveryFrom(_) | Match::ListenerReportFrom(_) => None,
     });
     let maps = rule.statements.iter().filter_map(|it| match it {
         Statement::Set(Value::From { map, .. }) | Statement::Look { map, .. } => Some(map.as_str()),

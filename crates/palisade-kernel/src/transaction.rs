@@ -1,15 +1,16 @@
-//! One transaction on the table of Services, with the object that each message is about.
+//! One transaction on a table that is no ruleset, with the object that each message is about.
 
 use palisade_netlink::{Header, Writer};
-use palisade_nft::uapi::{INET, SUBSYSTEM, flag, message};
+use palisade_nft::uapi::{SUBSYSTEM, flag, message};
 use palisade_nft::{Encoded, Object};
 
 use crate::error::KernelError;
 
 /// Messages between a begin and an end.
 #[derive(Debug)]
-pub(super) struct Transaction {
+pub(crate) struct Transaction {
     writer: Writer,
+    family: u8,
     first: u32,
     objects: Vec<Object>,
     /// Where the last message starts, and its flags.
@@ -17,23 +18,23 @@ pub(super) struct Transaction {
 }
 
 impl Transaction {
-    /// A transaction whose messages are numbered from `first` on.
-    pub(super) fn new(first: u32) -> Transaction {
+    /// A transaction on tables of a family whose messages are numbered from `first` on.
+    pub(crate) fn new(family: u8, first: u32) -> Transaction {
         let mut writer = Writer::default();
         writer.message(limit(message::BATCH_BEGIN, first), |_| {});
-        Transaction { writer, first, objects: vec![Object::Batch], last: None }
+        Transaction { writer, family, first, objects: vec![Object::Batch], last: None }
     }
 
-    pub(super) fn push(&mut self, object: Object, kind: u16, flags: u16, body: impl FnOnce(&mut Writer)) {
+    pub(crate) fn push(&mut self, object: Object, kind: u16, flags: u16, body: impl FnOnce(&mut Writer)) {
         let flags = flag::REQUEST | flags;
         self.last = Some((self.writer.len(), flags));
-        let header = Header { kind, flags, sequence: self.next(), family: INET, resource: 0 };
+        let header = Header { kind, flags, sequence: self.next(), family: self.family, resource: 0 };
         self.writer.message(header, body);
         self.objects.push(object);
     }
 
     /// Asks for an acknowledgement of the last message alone: errors of the others come anyway.
-    pub(super) fn finish(mut self) -> Result<Encoded, KernelError> {
+    pub(crate) fn finish(mut self) -> Result<Encoded, KernelError> {
         if let Some((start, flags)) = self.last {
             self.writer.set_flags(start, flags | flag::ACK);
         }

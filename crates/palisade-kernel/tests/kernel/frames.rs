@@ -1,0 +1,75 @@
+//! Frames that only the family `netdev` sees, sent by hand.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, UdpSocket};
+use std::os::fd::AsRawFd as _;
+use std::time::Duration;
+
+use nix::ifaddrs::getifaddrs;
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, sendto, socket};
+use palisade_kernel::{Frames, Restored};
+
+use crate::ground::{Cluster, exchange_datagram, nft, open_links};
+
+/// An IPv4 datagram with a source that nobody here has.
+fn datagram(to: IpAddr, port: u16, mark: u8) -> Vec<u8> {
+    let IpAddr::V4(to) = to else { panic!("{to} is not IPv4") };
+    let [high, low] = port.to_be_bytes();
+    let mut header = vec![0x45, 0, 0, 29, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 9];
+    header.extend(to.octets());
+    let sum: u32 = header.chunks(2).map(|it| u32::from(u16::from_be_bytes([it[0], it[1]]))).sum();
+    let sum = !u16::try_from((sum & 0xffff) + (sum >> 16)).unwrap();
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
+    [header, vec![0x30, 0x39, high, low, 0, 9, 0, 0, mark]].concat()
+}
+
+/// Sends a frame by the link `eth0` of the calling thread's namespace.
+fn send(hardware: [u8; 6], tags: usize, packet: &[u8]) {
+    let link = getifaddrs().unwrap().filter(|it| it.interface_name == "eth0").find_map(|it| it.address?.as_link_addr().copied()).unwrap();
+    let fd = socket(AddressFamily::Packet, SockType::Raw, SockFlag::empty(), None).unwrap();
+    let mut frame = [&hardware[..], &[2, 0, 0, 0, 0, 1]].concat();
+    frame.extend([0x81, 0, 0, 0].repeat(tags));
+    frame.extend([0x08, 0]);
+    frame.extend(packet);
+    sendto(fd.as_raw_fd(), &frame, &link, MsgFlags::empty()).unwrap();
+}
+
+#[test]
+fn a_frame_with_tags_brings_no_foreign_source_in() {
+    let Some(cluster) = Cluster::create(2) else { return };
+    let (caller, called) = (&cluster.pods[0], &cluster.pods[1]);
+    let receiver = called.namespace.run(|| UdpSocket::bind((called.addresses[0], 0)).unwrap()).unwrap();
+    receiver.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let port = receiver.local_addr().unwrap().port();
+    let hardware = open_links(&cluster.node).link("pod1").unwrap().hardware.unwrap();
+    let say = |tags, mark| caller.namespace.run(|| send(hardware, tags, &datagram(called.addresses[0], port, mark))).unwrap();
+    let heard = || {
+        let mut buffer = [0; 8];
+        receiver.recv(&mut buffer).map(|_| buffer[0]).unwrap()
+    };
+    // The neighbour is known from here on, and a link that is asked nothing lets everything in.
+    exchange_datagram(&caller.namespace, &called.namespace, called.addresses[0]);
+    for (tags, mark) in [(0, 1), (1, 2), (2, 3)] {
+        say(tags, mark);
+        assert_eq!(heard(), mark, "{tags} tags");
+    }
+    let mut frames = cluster.node.run(|| Frames::open().unwrap()).unwrap();
+    frames.replace(&BTreeSet::from(["pod1".to_owned()])).unwrap();
+    for (tags, mark) in [(1, 4), (2, 5), (0, 6)] {
+        say(tags, mark);
+    }
+    // What came after is there, so what came before never will be.
+    assert_eq!(heard(), 6);
+    exchange_datagram(&caller.namespace, &called.namespace, called.addresses[1]);
+    assert_eq!(frames.check(), Ok(Restored::No));
+    let listed = cluster.node.run(|| nft(&["list", "table", "netdev", "palisade"], "")).unwrap();
+    let Some(listed) = listed else { return };
+    assert!(listed.contains("ether type != ip ether type != ip6 ether type != arp counter packets 2"), "{listed}");
+    cluster.node.run(|| nft(&["flush", "table", "netdev", "palisade"], "")).unwrap();
+    assert_eq!(frames.check(), Ok(Restored::Yes));
+    cluster.node.run(|| nft(&["delete", "table", "netdev", "palisade"], "")).unwrap();
+    assert_eq!(frames.check(), Ok(Restored::Yes));
+    frames.replace(&BTreeSet::new()).unwrap();
+    let left = cluster.node.run(|| nft(&["list", "tables"], "")).unwrap();
+    assert_eq!(left.as_deref(), Some(""));
+}
