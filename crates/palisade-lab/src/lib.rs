@@ -20,4 +20,4 @@ mod trial;
 pub use lab::{Lab, LabError, NodeCounts, NodeEvent, Progress};
 pub use plan::{Families, Nodes, Options, Plan, PlanError, PodNetwork, plan};
 pub use question::{Finding, Question, Speaker};
-pub use trial::{NotShown, Trial, agrees, everybody, trials};
+pub use trial::{Answers, NotShown, Trial, everybody, trials};

@@ -17,6 +17,27 @@ pub struct Trial {
     pub question: Question,
     /// The ways it can go: more than one only behind a Service.
     pub cases: Vec<Case>,
+    /// Whether something answers there: then a refusal is somebody else's.
+    pub answers: Answers,
+}
+
+/// Whether the lab listens at a destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answers {
+    Yes,
+    No,
+}
+
+impl Answers {
+    fn at(plan: &Plan, case: &Case) -> Answers {
+        let declared = |it: &ContainerPort| Protocol::Port(it.protocol) == case.flow.protocol && Some(it.port) == case.flow.port;
+        let listens = match case.flow.to.place {
+            Place::Pod(id) => plan.model.endpoint(id).is_some_and(|it| it.ports.iter().any(declared)),
+            Place::Node(id) => plan.model.node(id).is_some_and(|it| it.host_pods.iter().flat_map(|pod| &pod.ports).any(declared)),
+            Place::Outside => false,
+        };
+        if listens { Answers::Yes } else { Answers::No }
+    }
 }
 
 /// Why no packet can show something.
@@ -62,7 +83,7 @@ pub fn trials(plan: &Plan, asked: &Asked) -> Result<(Vec<Trial>, Vec<NotShown>),
             Err(why) => not_shown.push(why),
             Ok(question) => match trials.iter_mut().find(|it| it.question == question) {
                 Some(trial) => trial.cases.push(case),
-                None => trials.push(Trial { question, cases: vec![case] }),
+                None => trials.push(Trial { question, answers: Answers::at(plan, &case), cases: vec![case] }),
             },
         }
     }
@@ -114,14 +135,31 @@ fn between<'a>(plan: &'a Plan, from: &'a Talker, to: &'a Talker, port: &'a Conta
         let decision = decide(&plan.model, &flow);
         let case = Case { from: from.side.clone(), to: to.side.clone(), flow, family: Some(family), decision, pairs: 1, flips: Vec::new() };
         let question = question(plan, &case, None).ok()?;
-        Some(Trial { question, cases: vec![case] })
+        Some(Trial { question, answers: Answers::at(plan, &case), cases: vec![case] })
     })
 }
 
 impl Trial {
     /// Whether the packets did what was decided, by the rule that decided it.
     pub fn agrees_with(&self, finding: &Finding) -> bool {
-        self.cases.iter().any(|case| agrees(case, finding))
+        self.cases.iter().any(|case| self.agrees_in(case, finding))
+    }
+
+    /// The same for one of its cases.
+    pub fn agrees_in(&self, case: &Case, finding: &Finding) -> bool {
+        let denying = Direction::BOTH.into_iter().find(|it| case.decision.walks.of(*it).verdict != Verdict::Accept);
+        match (denying, finding) {
+            (None, Finding::Answered) => true,
+            (None, Finding::Refused) => self.answers == Answers::No,
+            (Some(direction), Finding::Denied(denial)) => match &denial.by {
+                DeniedBy::Policy { direction: at, reason } => *at == direction && *reason == case.decision.walks.of(direction).reason,
+                DeniedBy::UnresolvedName { direction: at, rule } => {
+                    *at == direction && Reason::Rule(rule.clone()) == case.decision.walks.of(direction).reason
+                }
+                DeniedBy::Guard(_) | DeniedBy::Unknown(_) => false,
+            },
+            (None | Some(_), _) => false,
+        }
     }
 
     /// What was decided; None where it depends on the endpoint that a Service picks.
@@ -129,22 +167,6 @@ impl Trial {
         let mut verdicts = self.cases.iter().map(|it| it.decision.verdict);
         let first = verdicts.next()?;
         verdicts.all(|it| it == first).then_some(first)
-    }
-}
-
-/// Whether the packets did what was decided in one case, by the rule that decided it.
-pub fn agrees(case: &Case, finding: &Finding) -> bool {
-    let denying = Direction::BOTH.into_iter().find(|it| case.decision.walks.of(*it).verdict != Verdict::Accept);
-    match (denying, finding) {
-        (None, Finding::Answered | Finding::Refused) => true,
-        (Some(direction), Finding::Denied(denial)) => match &denial.by {
-            DeniedBy::Policy { direction: at, reason } => *at == direction && *reason == case.decision.walks.of(direction).reason,
-            DeniedBy::UnresolvedName { direction: at, rule } => {
-                *at == direction && Reason::Rule(rule.clone()) == case.decision.walks.of(direction).reason
-            }
-            DeniedBy::Guard(_) | DeniedBy::Unknown(_) => false,
-        },
-        (None | Some(_), _) => false,
     }
 }
 
@@ -175,7 +197,7 @@ fn question(plan: &Plan, case: &Case, service: Option<&Called>) -> Result<Questi
     if source.is_ipv4() != address.is_ipv4() {
         return Err(NotShown::TwoFamilies);
     }
-    if flow.path == Path::Direct && flow.from.place == flow.to.place {
+    if flow.path == Path::Direct && (flow.from.place == flow.to.place || source == address) {
         return Err(NotShown::Itself);
     }
     if [source, address].into_iter().any(|it| it.is_loopback() || it.is_multicast() || it.is_unspecified()) {

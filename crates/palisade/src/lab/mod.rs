@@ -65,7 +65,11 @@ fn ask(lab: &str, request: &Request, printer: Printer) -> Result<Outcome> {
         Frame::Err(text) => printer.err(&text),
         Frame::Namespace(_) | Frame::Progress(_) | Frame::Exit(_) => Ok(()),
     });
-    Ok(Outcome::exited(exit(code.map_err(with_help)?)))
+    match code {
+        // A reader that has seen enough has closed the pipe; that is no failure of the lab's.
+        Err(AskError::Io(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(Outcome::exited(Exit::Yes)),
+        code => Ok(Outcome::exited(exit(code.map_err(with_help)?))),
+    }
 }
 
 fn exit(code: u8) -> Exit {
@@ -112,7 +116,7 @@ fn down(lab: &str, printer: Printer) -> Result<Outcome> {
         Frame::Namespace(_) | Frame::Progress(_) | Frame::Exit(_) => Ok(()),
     });
     match asked {
-        Ok(_) => {
+        Ok(0) => {
             let deadline = Instant::now() + PATIENCE;
             while control::process(lab).is_ok() {
                 if Instant::now() > deadline {
@@ -122,6 +126,7 @@ fn down(lab: &str, printer: Printer) -> Result<Outcome> {
             }
             Ok(Outcome::exited(Exit::Yes))
         }
+        Ok(code) => Ok(Outcome::exited(exit(code))),
         // Its process may have been killed, and commands in its pods live on: only they can keep a namespace.
         Err(AskError::NoLab(_)) => {
             let ended = process::end_marked(lab)?;

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use anyhow::Result;
-use palisade_agent::{Event, LockError};
+use palisade_agent::{Checked, Event, LockError};
 use palisade_kernel::{KernelError, Namespace};
 use palisade_lab::control::{Door, Frame, write_line};
 use palisade_lab::{Families, Lab, NodeEvent, Nodes, Options, PodNetwork, plan};
@@ -75,6 +75,9 @@ fn built(args: &UpArgs, voice: &Voice<'_>) -> Result<Outcome> {
         // A process of its own, which no terminal takes along when it closes.
         nix::unistd::setsid()?;
     }
+    if args.watch && args.input.filename.iter().any(|it| it == "-") {
+        return voice.give_up(String::new(), "error: --watch follows files and folders; standard input cannot change\n".to_owned());
+    }
     let input = input::read(&args.input)?;
     if input.refused() {
         let help = "error: the lab was not built: mend the errors above first\n";
@@ -88,7 +91,8 @@ fn built(args: &UpArgs, voice: &Voice<'_>) -> Result<Outcome> {
         Err(LockError::Held { holder, .. }) => {
             let name = &args.lab.name;
             let text = format!(
-                "error: lab `{name}` is up already: process {holder}\n  `palisade lab down` ends it; `--name` makes another beside it\n"
+                "error: lab `{name}` is up already: process {holder}\n  `palisade lab down{}` ends it; `--name` makes another beside it\n",
+                named(name)
             );
             return voice.give_up(String::new(), text);
         }
@@ -108,7 +112,10 @@ fn built(args: &UpArgs, voice: &Voice<'_>) -> Result<Outcome> {
     let server = Arc::new(Server::new(args, options, lab, Arc::clone(&history), end));
     start(args, &server, heard, door)?;
     let status = server.status();
-    let hint = "  palisade lab probe | exec POD -- COMMAND | denied | status | down\n";
+    let hint = match named(&args.lab.name).as_str() {
+        "" => "  palisade lab probe | exec POD -- COMMAND | denied | status | down\n".to_owned(),
+        name => format!("  palisade lab probe | exec POD -- COMMAND | denied | status | down, each with{name}\n"),
+    };
     let up = format!("lab {} is up: {}\n{hint}", args.lab.name, lab_text::summary(&status));
     voice.say(&Frame::Out(up))?;
     voice.say(&Frame::Exit(0))?;
@@ -125,6 +132,19 @@ fn built(args: &UpArgs, voice: &Voice<'_>) -> Result<Outcome> {
 
 const NO_ROOT: &str =
     "a lab needs root: it makes network namespaces and writes nftables in them. Without packets, this is what policy decides:\n";
+
+/// How to name a lab to a command, unless it is the one that is meant without a name.
+fn named(name: &str) -> String {
+    if name == "default" { String::new() } else { format!(" --name {name}") }
+}
+
+/// What somebody did to a table.
+fn did(checked: Checked) -> &'static str {
+    match checked {
+        Checked::WasRemoved => "removed",
+        Checked::WasChanged | Checked::Intact | Checked::NothingWanted => "changed",
+    }
+}
 
 fn options(args: &UpArgs) -> Options {
     Options {
@@ -166,7 +186,7 @@ fn hear(server: &Server, NodeEvent { node, event }: NodeEvent) {
         // Counted by its node.
         Event::DeniedAgain(_) => return,
         Event::Lost(packets) => Entry::Lost { node: node.to_string(), packets },
-        Event::Restored { checked, by } => Entry::Note(format!("node {node}: {by} touched the table ({checked:?}); it was put back")),
+        Event::Restored { checked, by } => Entry::Note(format!("node {node}: {by} {} the table; it was put back", did(checked))),
         Event::Failed(error) => Entry::Note(format!("node {node}: {error}")),
     };
     server.history.push(entry);

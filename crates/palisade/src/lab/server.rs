@@ -257,7 +257,7 @@ pub(crate) fn try_all(lab: &mut Lab, trials: &[Trial], called: Option<&str>) -> 
 fn probe_of(trial: &Trial, finding: &Finding, called: Option<&str>) -> v1::Probe {
     let first = trial.cases.first();
     // Behind a Service the packet says which endpoint it was.
-    let deciding = trial.cases.iter().find(|it| palisade_lab::agrees(it, finding)).or(first);
+    let deciding = trial.cases.iter().find(|it| trial.agrees_in(it, finding)).or(first);
     let question = &trial.question;
     v1::Probe {
         from: first.map(|it| it.from.name.clone()).unwrap_or_default(),
@@ -291,12 +291,16 @@ fn code(report: &v1::ProbeReport, one: bool) -> u8 {
 
 pub(crate) fn count(report: &v1::ProbeReport) -> String {
     let denied = report.probes.iter().filter(|it| it.found == v1::Found::Denied).count();
-    let tried = report.probes.len();
+    let tried = match report.probes.len() {
+        0 => return "nothing to try: no pod of the pod network declares a port that another can call\n".to_owned(),
+        1 => "1 connection".to_owned(),
+        some => format!("{some} connections"),
+    };
     let differ = match report.differ {
         0 => "all as policy says".to_owned(),
         some => format!("{some} NOT as policy says"),
     };
-    format!("{tried} connections tried with packets: {} reached, {denied} denied; {differ}\n", arrived(report))
+    format!("{tried} tried with packets: {} reached, {denied} denied; {differ}\n", arrived(report))
 }
 
 fn arrived(report: &v1::ProbeReport) -> usize {
