@@ -236,12 +236,13 @@ fn is_about_the_table(error: &KernelError) -> bool {
 
 /// What the kernel keeps of a ruleset: all but the origins.
 fn same(found: &Ruleset, wanted: &Ruleset) -> bool {
-    let Ruleset { chains, data, intervals, verdicts, sets, origins: _ } = found;
+    let Ruleset { chains, data, intervals, verdicts, sets, pairs, origins: _ } = found;
     *chains == wanted.chains
         && *data == wanted.data
         && *intervals == wanted.intervals
         && *verdicts == wanted.verdicts
         && *sets == wanted.sets
+        && *pairs == wanted.pairs
 }
 
 #[cfg(test)]

@@ -18,8 +18,15 @@ pub struct Ids {
     rooms: BTreeMap<String, usize>,
 }
 
-/// What makes a program: the leaf of each class, and of everything else.
-pub(crate) type Program = (BTreeMap<u32, u32>, u32);
+/// What makes a program, by the numbers of leaves.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Program {
+    /// Where the subject is its own peer.
+    pub(crate) itself: u32,
+    /// Classes that have another leaf than the rest.
+    pub(crate) leaves: BTreeMap<u32, u32>,
+    pub(crate) rest: u32,
+}
 
 impl Ids {
     pub(crate) fn class(&mut self, signature: Signature) -> u32 {

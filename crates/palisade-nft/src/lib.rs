@@ -31,8 +31,8 @@ pub use netlink::uapi;
 pub use object::{Foreign, Object, Unwritable};
 pub use render::render;
 pub use ruleset::{
-    Address, Chain, CtState, DataMap, End, Guard, Hook, IntervalMap, Key, LOG_GROUP, LOG_PREFIX, Match, Neighbour, Origin, Rule, Ruleset,
-    SourceSet, Statement, Value, Verdict, VerdictMap,
+    Address, Chain, CtState, DataMap, End, Guard, Hook, IntervalMap, LOG_GROUP, LOG_PREFIX, Match, Neighbour, Origin, PairSet, Rule,
+    Ruleset, SourceSet, Statement, Value, Verdict, VerdictMap,
 };
 pub use trace::{At, Packet, Traced, trace};
 pub use transaction::apply::{Cause, Refused, apply};

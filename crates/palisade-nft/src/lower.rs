@@ -6,11 +6,11 @@ use std::net::IpAddr;
 use palisade_engine::{Nodes, Signature, signature};
 use palisade_model::{Direction, End, EndpointId, Model, NodeId, Path, Place};
 
-use crate::ids::Ids;
+use crate::ids::{Ids, Program};
 use crate::leaf::{Fate, Leaf, leaf};
 use crate::regions::regions;
 use crate::ruleset::{
-    self, Address, Chain, CtState, DataMap, Guard, Hook, IntervalMap, Key, Match, Origin, Rule, Ruleset, Statement, Value, Verdict,
+    self, Address, Chain, CtState, DataMap, Guard, Hook, IntervalMap, Match, Origin, PairSet, Rule, Ruleset, Statement, Value, Verdict,
     VerdictMap,
 };
 use crate::sources::bind_sources;
@@ -28,6 +28,7 @@ pub fn lower(model: &Model, view: &NodeView, ids: &mut Ids) -> Ruleset {
     let mut ruleset = Ruleset::default();
     let classes = classes(model, ids, &mut ruleset);
     let local = local_pods(model, view.node);
+    add_selves(&local, &mut ruleset);
     for direction in Direction::BOTH {
         lower_direction(model, direction, &local, &classes, ids, &mut ruleset);
         ruleset.chains.insert(direction.to_string(), direction_chain(direction));
@@ -46,6 +47,18 @@ fn local_pods(model: &Model, node: NodeId) -> Vec<End> {
     // An address that two pods claim belongs to one of them.
     let owned = ends.filter(|(place, address)| model.place_of(*address) == *place);
     owned.map(|(place, address)| End { place, address: Some(address) }).collect()
+}
+
+/// The name of the set of local pods, each with itself.
+fn selves(family: Address) -> String {
+    format!("self{}", family.digit())
+}
+
+fn add_selves(local: &[End], ruleset: &mut Ruleset) {
+    for family in Address::BOTH {
+        let addresses = local.iter().filter_map(|it| it.address).filter(|it| Address::of(*it) == family);
+        ruleset.pairs.insert(selves(family), PairSet { family, elements: addresses.map(|it| (it, it)).collect() });
+    }
 }
 
 /// Who stands for each class: one end, and a second one that is not the first, if the class has more than one.
@@ -85,7 +98,6 @@ fn known_addresses(model: &Model, family: Address) -> impl Iterator<Item = (IpAd
 
 fn lower_direction(model: &Model, direction: Direction, local: &[End], classes: &Classes, ids: &mut Ids, ruleset: &mut Ruleset) {
     let mut subjects = [(); 2].map(|()| BTreeMap::new());
-    let mut selves = [(); 2].map(|()| BTreeMap::new());
     let mut programs: BTreeMap<u32, String> = BTreeMap::new();
     let mut known: BTreeMap<Signature, u32> = BTreeMap::new();
     for subject in local {
@@ -94,38 +106,27 @@ fn lower_direction(model: &Model, direction: Direction, local: &[End], classes: 
             let program = program(model, *subject, direction, classes, ids, ruleset);
             let number = ids.program(program.clone());
             let name = format!("{direction}-{number}");
-            add_program(&name, direction, &program.0, program.1, ruleset);
+            add_program(&name, direction, program, ruleset);
             programs.insert(number, name);
             number
         });
-        let hairpin = leaf(model, *subject, *subject, direction, Path::Service);
-        let hairpin = add_leaf(hairpin, ids, ruleset);
         let [four, six] = &mut subjects;
-        let [self_four, self_six] = &mut selves;
-        let (subjects, selves) = match Address::of(address) {
-            Address::V4 => (four, self_four),
-            Address::V6 => (six, self_six),
+        let subjects = match Address::of(address) {
+            Address::V4 => four,
+            Address::V6 => six,
         };
         subjects.insert(address, number);
-        selves.insert((address, address), leaf_name(hairpin));
     }
-    for (family, (elements, pairs)) in Address::BOTH.into_iter().zip(subjects.into_iter().zip(selves)) {
-        let digit = family.digit();
-        ruleset.data.insert(format!("{direction}{digit}"), DataMap { family, elements });
-        ruleset.verdicts.insert(format!("{direction}-self{digit}"), VerdictMap::Pairs { family, elements: pairs });
+    for (family, elements) in Address::BOTH.into_iter().zip(subjects) {
+        ruleset.data.insert(format!("{direction}{}", family.digit()), DataMap { family, elements });
     }
-    ruleset.verdicts.insert(format!("{direction}-programs"), VerdictMap::Numbers(programs));
+    ruleset.verdicts.insert(format!("{direction}-programs"), VerdictMap { elements: programs });
 }
 
-/// The leaf of each class, and the one that most classes have as the default.
-fn program(
-    model: &Model,
-    subject: End,
-    direction: Direction,
-    classes: &Classes,
-    ids: &mut Ids,
-    ruleset: &mut Ruleset,
-) -> (BTreeMap<u32, u32>, u32) {
+/// The leaf of each class, and the one that most classes have as the rest. Pods of one signature share them.
+fn program(model: &Model, subject: End, direction: Direction, classes: &Classes, ids: &mut Ids, ruleset: &mut Ruleset) -> Program {
+    // Only a Service leads a pod back to itself through its node.
+    let itself = add_leaf(leaf(model, subject, subject, direction, Path::Service), ids, ruleset);
     let mut leaves: BTreeMap<u32, u32> = BTreeMap::new();
     for (class, members) in classes {
         // Replicas share class and program; a pod and itself are told apart by the pair of addresses. A class of the subject alone is
@@ -136,9 +137,9 @@ fn program(
     }
     let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
     leaves.values().for_each(|leaf| *counts.entry(*leaf).or_default() += 1);
-    let common = counts.into_iter().max_by_key(|(leaf, count)| (*count, std::cmp::Reverse(*leaf))).map_or(0, |(leaf, _)| leaf);
-    leaves.retain(|_, leaf| *leaf != common);
-    (leaves, common)
+    let rest = counts.into_iter().max_by_key(|(leaf, count)| (*count, std::cmp::Reverse(*leaf))).map_or(0, |(leaf, _)| leaf);
+    leaves.retain(|_, leaf| *leaf != rest);
+    Program { itself, leaves, rest }
 }
 
 fn leaf_name(number: u32) -> String {
@@ -176,13 +177,17 @@ fn fate_rule(fate: Fate, ids: &mut Ids, ruleset: &mut Ruleset) -> Rule {
     Rule { matches: Vec::new(), statements, comment: Some(comment) }
 }
 
-fn add_program(name: &str, direction: Direction, leaves: &BTreeMap<u32, u32>, default: u32, ruleset: &mut Ruleset) {
+fn add_program(name: &str, direction: Direction, program: Program, ruleset: &mut Ruleset) {
     let peer = match direction {
         Direction::Egress => ruleset::End::Destination,
         Direction::Ingress => ruleset::End::Source,
     };
     // The sender's TOS fills the number before the hook; a miss must not leave it there.
     let mut rules = vec![Rule::set(Value::Zero)];
+    for family in Address::BOTH {
+        let itself = Rule::to(Verdict::Goto(leaf_name(program.itself)));
+        rules.push(itself.when(Match::Pair { family, set: selves(family) }));
+    }
     for family in Address::BOTH {
         rules.push(Rule::set(Value::From { end: peer, family, map: format!("class{}", family.digit()) }));
     }
@@ -191,10 +196,10 @@ fn add_program(name: &str, direction: Direction, leaves: &BTreeMap<u32, u32>, de
         rules.push(by_range.when(Match::Number(0)));
     }
     let map = format!("{name}-leaves");
-    rules.push(Rule { statements: vec![Statement::Look { by: Key::Number, map: map.clone() }], ..Rule::default() });
-    rules.push(Rule::to(Verdict::Goto(leaf_name(default))));
-    let leaves = leaves.iter().map(|(class, leaf)| (*class, leaf_name(*leaf))).collect();
-    ruleset.verdicts.insert(map, VerdictMap::Numbers(leaves));
+    rules.push(Rule { statements: vec![Statement::Look(map.clone())], ..Rule::default() });
+    rules.push(Rule::to(Verdict::Goto(leaf_name(program.rest))));
+    let elements = program.leaves.into_iter().map(|(class, leaf)| (class, leaf_name(leaf))).collect();
+    ruleset.verdicts.insert(map, VerdictMap { elements });
     ruleset.chains.insert(name.to_owned(), Chain { hook: None, rules });
 }
 
@@ -203,17 +208,11 @@ fn direction_chain(direction: Direction) -> Chain {
         Direction::Egress => ruleset::End::Source,
         Direction::Ingress => ruleset::End::Destination,
     };
-    let mut rules = Vec::new();
-    for family in Address::BOTH {
-        let map = format!("{direction}-self{}", family.digit());
-        rules.push(Rule { statements: vec![Statement::Look { by: Key::Pair(family), map }], ..Rule::default() });
-    }
-    rules.push(Rule::set(Value::Zero));
+    let mut rules = vec![Rule::set(Value::Zero)];
     for family in Address::BOTH {
         rules.push(Rule::set(Value::From { end: subject, family, map: format!("{direction}{}", family.digit()) }));
     }
-    let map = format!("{direction}-programs");
-    rules.push(Rule { statements: vec![Statement::Look { by: Key::Number, map }], ..Rule::default() });
+    rules.push(Rule { statements: vec![Statement::Look(format!("{direction}-programs"))], ..Rule::default() });
     Chain { hook: None, rules }
 }
 

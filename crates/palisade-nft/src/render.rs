@@ -1,7 +1,7 @@
 //! The ruleset as nft text, for people and for `nft -f`.
 
 use crate::ruleset::{
-    Address, Chain, CtState, DataMap, End, Hook, INGRESS_PRIORITY, IntervalMap, Key, LOG_GROUP, LOG_PREFIX, Match, Neighbour, Rule,
+    Address, Chain, CtState, DataMap, End, Hook, INGRESS_PRIORITY, IntervalMap, LOG_GROUP, LOG_PREFIX, Match, Neighbour, PairSet, Rule,
     Ruleset, SourceSet, Statement, Value, Verdict, VerdictMap,
 };
 
@@ -19,6 +19,9 @@ pub fn render(ruleset: &Ruleset) -> String {
     }
     for (name, set) in &ruleset.sets {
         out.push_str(&sources(name, set));
+    }
+    for (name, set) in &ruleset.pairs {
+        out.push_str(&pairs(name, set));
     }
     for (name, it) in &ruleset.chains {
         out.push_str(&chain(name, it));
@@ -52,24 +55,19 @@ fn intervals(name: &str, map: &IntervalMap) -> String {
 }
 
 fn verdicts(name: &str, map: &VerdictMap) -> String {
-    let (key, items) = match map {
-        VerdictMap::Numbers(map) => {
-            ("classid".to_owned(), map.iter().map(|(it, chain)| format!("{} : goto {chain}", number(*it))).collect())
-        }
-        VerdictMap::Pairs { family, elements } => {
-            let key = address_type(*family);
-            let item = |((source, destination), chain): (&(std::net::IpAddr, std::net::IpAddr), &String)| {
-                format!("{source} . {destination} : goto {chain}")
-            };
-            (format!("{key} . {key}"), elements.iter().map(item).collect())
-        }
-    };
-    format!("  map {name} {{\n    type {key} : verdict\n{}  }}\n", elements(items))
+    let items = map.elements.iter().map(|(it, chain)| format!("{} : goto {chain}", number(*it))).collect();
+    format!("  map {name} {{\n    type classid : verdict\n{}  }}\n", elements(items))
 }
 
 fn sources(name: &str, set: &SourceSet) -> String {
     let items = set.elements.iter().map(|(link, address)| format!("\"{link}\" . {address}")).collect();
     format!("  set {name} {{\n    type ifname . {}\n{}  }}\n", address_type(set.family), elements(items))
+}
+
+fn pairs(name: &str, set: &PairSet) -> String {
+    let items = set.elements.iter().map(|(source, destination)| format!("{source} . {destination}")).collect();
+    let key = address_type(set.family);
+    format!("  set {name} {{\n    type {key} . {key}\n{}  }}\n", elements(items))
 }
 
 /// A traffic class, which nft prints as major:minor in hexadecimal.
@@ -122,6 +120,7 @@ fn condition(it: &Match) -> String {
         Match::ListenerDiscoveryFrom(source) => format!("{} icmpv6 type 130-132 ip6 hoplimit 1", neighbour(*source)),
         Match::ListenerReportFrom(source) => format!("{} icmpv6 type mld2-listener-report ip6 hoplimit 1", neighbour(*source)),
         Match::LinkAndSource { family, set } => format!("iifname . {} saddr @{set}", layer(*family)),
+        Match::Pair { family, set } => format!("{layer} saddr . {layer} daddr @{set}", layer = layer(*family)),
         Match::SourceIsLocal => "fib saddr type local".to_owned(),
         Match::NotSyn => "tcp flags & (fin|syn|rst|ack) != syn".to_owned(),
     }
@@ -146,11 +145,7 @@ fn statement(it: &Statement) -> String {
         }
         Statement::Counter => "counter".to_owned(),
         Statement::Log(origin) => format!("log prefix \"{LOG_PREFIX}{origin:08x} \" group {LOG_GROUP}"),
-        Statement::Look { by: Key::Number, map } => format!("meta priority vmap @{map}"),
-        Statement::Look { by: Key::Pair(family), map } => {
-            let layer = layer(*family);
-            format!("{layer} saddr . {layer} daddr vmap @{map}")
-        }
+        Statement::Look(map) => format!("meta priority vmap @{map}"),
         Statement::Verdict(verdict) => match verdict {
             Verdict::Accept => "accept".to_owned(),
             Verdict::Drop => "drop".to_owned(),

@@ -24,10 +24,12 @@ pub struct Ruleset {
     pub data: BTreeMap<String, DataMap>,
     /// Address range → class, by name: everything that is no known address. Ranges of one map never overlap and cover the family.
     pub intervals: BTreeMap<String, IntervalMap>,
-    /// Number or pair of addresses → chain, by name.
+    /// Number → chain, by name.
     pub verdicts: BTreeMap<String, VerdictMap>,
     /// Which source addresses may come in by which link, by name.
     pub sets: BTreeMap<String, SourceSet>,
+    /// Pairs of source and destination, by name: the local pods, each with itself.
+    pub pairs: BTreeMap<String, PairSet>,
     /// What the numbers in log prefixes stand for.
     pub origins: BTreeMap<u32, Origin>,
 }
@@ -88,6 +90,11 @@ pub enum Match {
         family: Address,
         set: String,
     },
+    /// Source and destination are in a set; never so for the other family.
+    Pair {
+        family: Address,
+        set: String,
+    },
     /// The source is an address of this node: in the forward hook that is forged.
     SourceIsLocal,
     /// A TCP segment that does not open a connection.
@@ -121,11 +128,8 @@ pub enum Statement {
     /// Sends the packet to the reader, with the origin's number in the prefix.
     Log(u32),
     Verdict(Verdict),
-    /// Goes where the map says; goes on if it says nothing.
-    Look {
-        by: Key,
-        map: String,
-    },
+    /// Goes where the map says for the number; goes on if it says nothing.
+    Look(String),
 }
 
 /// A number to set.
@@ -135,14 +139,6 @@ pub enum Value {
     Zero,
     /// From a data or interval map; the number stays as it is when the map says nothing, or the packet is of the other family.
     From { end: End, family: Address, map: String },
-}
-
-/// What a verdict map is asked by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
-    Number,
-    /// Source and destination address.
-    Pair(Address),
 }
 
 /// Which address of a packet.
@@ -186,13 +182,10 @@ pub struct IntervalMap {
     pub elements: BTreeMap<IpAddr, (IpAddr, u32)>,
 }
 
-/// A map to chains.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum VerdictMap {
-    /// By number.
-    Numbers(BTreeMap<u32, String>),
-    /// By source and destination address.
-    Pairs { family: Address, elements: BTreeMap<(IpAddr, IpAddr), String> },
+/// Numbers with a chain each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VerdictMap {
+    pub elements: BTreeMap<u32, String>,
 }
 
 /// Links, each with the source addresses that are its pod's own.
@@ -201,6 +194,14 @@ pub struct SourceSet {
     pub family: Address,
     /// Link and address.
     pub elements: BTreeSet<(String, IpAddr)>,
+}
+
+/// Pairs of addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PairSet {
+    pub family: Address,
+    /// Source and destination.
+    pub elements: BTreeSet<(IpAddr, IpAddr)>,
 }
 
 /// What decided, as counters and events quote it.

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::ruleset::{Address, Chain, CtState, End, Hook, Key, Match, Rule, Ruleset, Statement, Value, Verdict, VerdictMap};
+use crate::ruleset::{Address, Chain, CtState, End, Hook, Match, Rule, Ruleset, Statement, Value, Verdict};
 
 /// The first packet of a connection, as a hook sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,7 +118,7 @@ impl Walker<'_> {
                     // A lookup that finds nothing ends the rule, and the number stays.
                     None => return Ok(None),
                 },
-                Statement::Look { by, map } => match self.look(*by, map)? {
+                Statement::Look(map) => match self.look(map)? {
                     Some(chain) => Verdict::Goto(chain),
                     None => return Ok(None),
                 },
@@ -158,6 +158,7 @@ impl Walker<'_> {
             Match::NeighbourDiscovery | Match::RouterSolicitationFrom(_) | Match::NeighbourDiscoveryFrom(_) => false,
             Match::ListenerDiscoveryFrom(_) | Match::ListenerReportFrom(_) => false,
             Match::LinkAndSource { family, set } => self.is_own(*family, set)?,
+            Match::Pair { family, set } => self.is_pair(*family, set)?,
             Match::SourceIsLocal => packet.source_is_local,
             Match::NotSyn => false,
         })
@@ -170,6 +171,12 @@ impl Walker<'_> {
             At::Ingress { link } => Ok(Address::of(source) == family && set.elements.contains(&(link.clone(), source))),
             At::Forward | At::Input => Err("the link is known at ingress only".to_owned()),
         }
+    }
+
+    fn is_pair(&self, family: Address, set: &str) -> Result<bool, String> {
+        let set = self.ruleset.pairs.get(set).ok_or_else(|| format!("no set `{set}`"))?;
+        let (source, destination) = (self.packet.source, self.packet.destination);
+        Ok(Address::of(source) == family && set.elements.contains(&(source, destination)))
     }
 
     fn value(&self, value: &Value) -> Result<Option<u32>, String> {
@@ -192,14 +199,8 @@ impl Walker<'_> {
         Ok(below.filter(|(_, (last, _))| address <= *last).map(|(_, (_, number))| *number))
     }
 
-    fn look(&self, by: Key, map: &str) -> Result<Option<String>, String> {
+    fn look(&self, map: &str) -> Result<Option<String>, String> {
         let found = self.ruleset.verdicts.get(map).ok_or_else(|| format!("no map `{map}`"))?;
-        let pair = (self.packet.source, self.packet.destination);
-        match (by, found) {
-            (Key::Number, VerdictMap::Numbers(elements)) => Ok(elements.get(&self.number).cloned()),
-            (Key::Pair(family), VerdictMap::Pairs { elements, .. }) if Address::of(pair.0) == family => Ok(elements.get(&pair).cloned()),
-            (Key::Pair(_), VerdictMap::Pairs { .. }) => Ok(None),
-            (Key::Number | Key::Pair(_), _) => Err(format!("map `{map}` has other keys")),
-        }
+        Ok(found.elements.get(&self.number).cloned())
     }
 }

@@ -131,7 +131,7 @@ fn links(model: &Model, node: NodeId) -> BTreeMap<EndpointId, String> {
 mod tests {
     use std::net::IpAddr;
 
-    use palisade_nft::{Guard, Origin};
+    use palisade_nft::{Change, Guard, MapKind, Origin};
 
     use super::*;
     use crate::check::snapshot;
@@ -191,5 +191,45 @@ mod tests {
         let ruleset = lower(&model, &NodeView { node: NodeId(0), links: BTreeMap::new() }, &mut Ids::default());
         assert!(ruleset.sets.is_empty() && !ruleset.chains.contains_key("sources"));
         assert_eq!(check(&ruleset, "pod0", "192.0.2.7"), (true, vec![]));
+    }
+
+    /// Replicas on one node that may talk to each other and, through a Service, each to itself.
+    fn replicas(names: &[&str]) -> Model {
+        let policy = "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {namespace: x, name: own}, spec: {podSelector: {}, \
+                      policyTypes: [Ingress, Egress], ingress: [{from: [{podSelector: {}}]}], egress: [{to: [{podSelector: {}}]}]}}\n";
+        let pod = |(at, name): (usize, &&str)| {
+            format!(
+                "---\n{{apiVersion: v1, kind: Pod, metadata: {{namespace: x, name: {name}}}, spec: {{nodeName: node-1}}, \
+                 status: {{podIPs: [{{ip: 10.0.0.{at}}}, {{ip: 'fd00::{at}'}}]}}}}\n"
+            )
+        };
+        let pods: String = names.iter().enumerate().map(pod).collect();
+        snapshot("cluster.yaml", &format!("{policy}{pods}")).model
+    }
+
+    /// Any other change makes the kernel check the whole table again.
+    #[test]
+    fn one_more_replica_on_the_node_is_data_and_a_device() {
+        let (few, more) = (replicas(&["a", "b"]), replicas(&["a", "b", "c"]));
+        for bound in [true, false] {
+            let view = |model| NodeView { node: NodeId(0), links: if bound { links(model, NodeId(0)) } else { BTreeMap::new() } };
+            let mut ids = Ids::default();
+            let [old, new] = [&few, &more].map(|it| lower(it, &view(it), &mut ids));
+            let mut touched = Vec::new();
+            for change in new.changes_since(&old).changes {
+                if let Change::AddElements { map, elements } = change {
+                    assert!(matches!(elements.kind(), MapKind::Data(_) | MapKind::Sources(_) | MapKind::Pairs(_)), "{map}");
+                    assert_eq!(elements.len(), 1, "{map}");
+                    touched.push(map);
+                } else {
+                    let device = Change::AddDevices { chain: "sources".to_owned(), devices: ["pod2".to_owned()].into() };
+                    assert_eq!((bound, change), (true, device));
+                }
+            }
+            let maps = ["class", "egress", "ingress", "self", "sources"].into_iter().filter(|it| bound || *it != "sources");
+            let expected: Vec<String> = maps.flat_map(|it| [format!("{it}4"), format!("{it}6")]).collect();
+            touched.sort();
+            assert_eq!(touched, expected);
+        }
     }
 }

@@ -93,7 +93,7 @@ fn each_of_many_refusals_is_named() {
         let mut nftables = Nftables::open().unwrap();
         let mut ruleset = large(3);
         let pairs = (0..3_000).map(|it| (it, "nowhere".to_owned())).collect();
-        ruleset.verdicts.insert("leaves".to_owned(), VerdictMap::Numbers(pairs));
+        ruleset.verdicts.insert("leaves".to_owned(), VerdictMap { elements: pairs });
         let rules = vec![Rule::to(Verdict::Goto("nowhere".to_owned())); 3_000];
         ruleset.chains.insert("leaf-2".to_owned(), Chain { hook: None, rules });
         let KernelError::Refused(refusals) = nftables.load(&ruleset).unwrap_err() else { panic!("not refused") };

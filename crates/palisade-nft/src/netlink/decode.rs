@@ -73,7 +73,7 @@ pub fn listed(payload: &[u8]) -> Result<Listed, Foreign> {
     let count = count.map_err(foreign(&Object::Map(name.clone())))?;
     let kept = match shape {
         Shape::Interval(_) => Kept::Tree,
-        Shape::Data(_) | Shape::Numbers | Shape::Pairs(_) | Shape::Sources(_) | Shape::Protocols => Kept::Hash,
+        Shape::Data(_) | Shape::Numbers | Shape::Sources(_) | Shape::Pairs(_) | Shape::Protocols => Kept::Hash,
     };
     Ok(Listed { name, kept, count })
 }
@@ -175,11 +175,11 @@ fn read_maps(dump: &Dump, ruleset: &mut Ruleset) -> Result<BTreeMap<String, Vec<
             Shape::Numbers => {
                 ruleset.verdicts.insert(name, map::to_numbers(&elements).map_err(odd)?);
             }
-            Shape::Pairs(family) => {
-                ruleset.verdicts.insert(name, map::to_pairs(family, &elements).map_err(odd)?);
-            }
             Shape::Sources(family) => {
                 ruleset.sets.insert(name, map::to_sources(family, &elements).map_err(odd)?);
+            }
+            Shape::Pairs(family) => {
+                ruleset.pairs.insert(name, map::to_pairs(family, &elements).map_err(odd)?);
             }
             Shape::Protocols => {
                 protocols.insert(name, map::to_protocols(&elements).map_err(odd)?);

@@ -11,7 +11,7 @@ use palisade_netlink::{Attributes, Odd, Writer};
 
 use crate::netlink::expression::{LookupResult, read_verdict, write_verdict};
 use crate::netlink::uapi::{data, element, kind, meta, set};
-use crate::ruleset::{Address, DataMap, IntervalMap, SourceSet, Verdict, VerdictMap};
+use crate::ruleset::{Address, DataMap, IntervalMap, PairSet, SourceSet, Verdict, VerdictMap};
 use crate::transaction::map::{Map, MapKind};
 
 /// What a map is from and to.
@@ -20,9 +20,10 @@ pub(crate) enum Shape {
     Data(Address),
     Interval(Address),
     Numbers,
-    Pairs(Address),
     /// A set of links with a source address each.
     Sources(Address),
+    /// A set of pairs of addresses.
+    Pairs(Address),
     /// The set of a rule that names several protocols.
     Protocols,
 }
@@ -91,16 +92,16 @@ impl Shape {
     pub(crate) fn result(self) -> LookupResult {
         match self {
             Shape::Data(_) | Shape::Interval(_) => LookupResult::Value,
-            Shape::Numbers | Shape::Pairs(_) => LookupResult::Verdict,
-            Shape::Sources(_) | Shape::Protocols => LookupResult::Found,
+            Shape::Numbers => LookupResult::Verdict,
+            Shape::Sources(_) | Shape::Pairs(_) | Shape::Protocols => LookupResult::Found,
         }
     }
 
     fn flags(self) -> u32 {
         match self {
-            Shape::Data(_) | Shape::Numbers | Shape::Pairs(_) => set::MAP,
+            Shape::Data(_) | Shape::Numbers => set::MAP,
             Shape::Interval(_) => set::MAP | set::INTERVAL,
-            Shape::Sources(_) => 0,
+            Shape::Sources(_) | Shape::Pairs(_) => 0,
             Shape::Protocols => set::ANONYMOUS | set::CONSTANT,
         }
     }
@@ -123,22 +124,21 @@ impl Shape {
     fn data(self) -> Option<(u32, u32)> {
         match self {
             Shape::Data(_) | Shape::Interval(_) => Some((kind::CLASS, 4)),
-            Shape::Numbers | Shape::Pairs(_) => Some((kind::VERDICT, 0)),
-            Shape::Sources(_) | Shape::Protocols => None,
+            Shape::Numbers => Some((kind::VERDICT, 0)),
+            Shape::Sources(_) | Shape::Pairs(_) | Shape::Protocols => None,
         }
     }
 
     fn userdata(self) -> Vec<u8> {
         let number = |kind: u8, it: u32| udata(kind, &it.to_ne_bytes());
-        let map = |key, data, made_of: Vec<u8>| {
-            [number(UDATA_KEY_ORDER, key), number(UDATA_DATA_ORDER, data), made_of, number(UDATA_DATA_INTERVAL, 0)].concat()
-        };
-        let concat = || udata(UDATA_KEY_EXPRESSION, &[number(0, EXPRESSION_CONCAT), udata(1, &[])].concat());
+        let map = |key, data| [number(UDATA_KEY_ORDER, key), number(UDATA_DATA_ORDER, data), number(UDATA_DATA_INTERVAL, 0)].concat();
         match self {
-            Shape::Data(_) | Shape::Interval(_) => map(NETWORK_ORDER, HOST_ORDER, Vec::new()),
-            Shape::Numbers => map(HOST_ORDER, NO_ORDER, Vec::new()),
-            Shape::Pairs(_) => map(NO_ORDER, NO_ORDER, concat()),
-            Shape::Sources(_) => [number(UDATA_KEY_ORDER, NO_ORDER), concat()].concat(),
+            Shape::Data(_) | Shape::Interval(_) => map(NETWORK_ORDER, HOST_ORDER),
+            Shape::Numbers => map(HOST_ORDER, NO_ORDER),
+            Shape::Sources(_) | Shape::Pairs(_) => {
+                let key = [number(0, EXPRESSION_CONCAT), udata(1, &[])].concat();
+                [number(UDATA_KEY_ORDER, NO_ORDER), udata(UDATA_KEY_EXPRESSION, &key)].concat()
+            }
             Shape::Protocols => {
                 let key = [number(0, EXPRESSION_META), udata(1, &number(0, meta::PROTOCOL))].concat();
                 [number(UDATA_KEY_ORDER, HOST_ORDER), udata(UDATA_KEY_EXPRESSION, &key)].concat()
@@ -186,8 +186,9 @@ pub(crate) fn of_map(map: &Map) -> Result<Vec<Element>, Odd> {
     match map {
         Map::Data(map) => of_data(map),
         Map::Interval(map) => of_intervals(map),
-        Map::Verdict(map) => of_verdicts(map),
+        Map::Verdict(map) => Ok(of_verdicts(map)),
         Map::Sources(set) => of_sources(set),
+        Map::Pairs(set) => of_pairs(set),
     }
 }
 
@@ -217,23 +218,23 @@ fn of_intervals(map: &IntervalMap) -> Result<Vec<Element>, Odd> {
 }
 
 /// The elements of a verdict map.
-fn of_verdicts(map: &VerdictMap) -> Result<Vec<Element>, Odd> {
-    let goto = |key, chain: &String| Element { key, role: Role::Goto(chain.clone()) };
-    match map {
-        VerdictMap::Numbers(elements) => Ok(elements.iter().map(|(it, chain)| goto(it.to_ne_bytes().to_vec(), chain)).collect()),
-        VerdictMap::Pairs { family, elements } => {
-            let pair = |((source, destination), chain): (&(IpAddr, IpAddr), &String)| {
-                Ok(goto([key(*source, *family)?, key(*destination, *family)?].concat(), chain))
-            };
-            elements.iter().map(pair).collect()
-        }
-    }
+fn of_verdicts(map: &VerdictMap) -> Vec<Element> {
+    map.elements.iter().map(|(it, chain)| Element { key: it.to_ne_bytes().to_vec(), role: Role::Goto(chain.clone()) }).collect()
 }
 
 /// The elements of a set of links and sources.
 fn of_sources(set: &SourceSet) -> Result<Vec<Element>, Odd> {
     let each = set.elements.iter().map(|(name, address)| {
         let key = [link(name)?.to_vec(), key(*address, set.family)?].concat();
+        Ok(Element { key, role: Role::Member })
+    });
+    each.collect()
+}
+
+/// The elements of a set of pairs.
+fn of_pairs(set: &PairSet) -> Result<Vec<Element>, Odd> {
+    let each = set.elements.iter().map(|(source, destination)| {
+        let key = [key(*source, set.family)?, key(*destination, set.family)?].concat();
         Ok(Element { key, role: Role::Member })
     });
     each.collect()
@@ -283,15 +284,7 @@ pub(crate) fn to_numbers(elements: &[Element]) -> Result<VerdictMap, Odd> {
         let number = it.key.as_slice().try_into().map_err(|_| Odd::new("a key that is no number"))?;
         Ok((u32::from_ne_bytes(number), goto(it)?))
     });
-    Ok(VerdictMap::Numbers(each.collect::<Result<_, Odd>>()?))
-}
-
-pub(crate) fn to_pairs(family: Address, elements: &[Element]) -> Result<VerdictMap, Odd> {
-    let each = elements.iter().map(|it| {
-        let (source, destination) = it.key.split_at_checked(it.key.len() / 2).unwrap_or_default();
-        Ok(((address(source, family)?, address(destination, family)?), goto(it)?))
-    });
-    Ok(VerdictMap::Pairs { family, elements: each.collect::<Result<_, Odd>>()? })
+    Ok(VerdictMap { elements: each.collect::<Result<_, Odd>>()? })
 }
 
 pub(crate) fn to_sources(family: Address, elements: &[Element]) -> Result<SourceSet, Odd> {
@@ -302,6 +295,14 @@ pub(crate) fn to_sources(family: Address, elements: &[Element]) -> Result<Source
         _ => Err(Odd::new("an element that is no link with an address")),
     });
     Ok(SourceSet { family, elements: each.collect::<Result<_, Odd>>()? })
+}
+
+pub(crate) fn to_pairs(family: Address, elements: &[Element]) -> Result<PairSet, Odd> {
+    let each = elements.iter().map(|it| match (it.key.split_at_checked(it.key.len() / 2), &it.role) {
+        (Some((source, destination)), Role::Member) => Ok((address(source, family)?, address(destination, family)?)),
+        _ => Err(Odd::new("an element that is no pair of addresses")),
+    });
+    Ok(PairSet { family, elements: each.collect::<Result<_, Odd>>()? })
 }
 
 pub(crate) fn to_protocols(elements: &[Element]) -> Result<Vec<u8>, Odd> {

@@ -6,7 +6,7 @@ use palisade_netlink::Odd;
 
 use crate::netlink::expression::{Compare, Expression, Lookup, LookupResult, NETWORK, TRANSPORT};
 use crate::netlink::uapi::meta;
-use crate::ruleset::{Address, CtState, End, Key, LOG_GROUP, LOG_PREFIX, Match, Neighbour, Rule, Statement, Value};
+use crate::ruleset::{Address, CtState, End, LOG_GROUP, LOG_PREFIX, Match, Neighbour, Rule, Statement, Value};
 
 /// `RTN_LOCAL`.
 const LOCAL: u32 = 2;
@@ -83,6 +83,10 @@ fn lower_match(condition: &Match, set: &mut impl FnMut(&[u8]) -> u32, out: &mut 
             out.extend(link_and_source(*family));
             out.push(Expression::Lookup(Lookup { set: set.clone(), id: None, result: LookupResult::Found }));
         }
+        Match::Pair { family, set } => {
+            out.extend(pair(*family));
+            out.push(Expression::Lookup(Lookup { set: set.clone(), id: None, result: LookupResult::Found }));
+        }
         Match::NeighbourDiscovery => out.extend(icmpv6(None, (133, 137), 255)),
         Match::RouterSolicitationFrom(source) => out.extend(icmpv6(Some(*source), (133, 133), 255)),
         Match::NeighbourDiscoveryFrom(source) => out.extend(icmpv6(Some(*source), (135, 136), 255)),
@@ -121,10 +125,15 @@ fn raise_match(rest: &[Expression], set: impl Fn(&str) -> Option<Vec<u8>>) -> Op
         }
     }
     for family in Address::BOTH {
-        if let Some([Expression::Lookup(Lookup { set, result: LookupResult::Found, .. }), after @ ..]) =
-            rest.strip_prefix(link_and_source(family).as_slice())
-        {
-            return Some((Match::LinkAndSource { family, set: set.clone() }, after));
+        let asks = |key: Vec<Expression>| match rest.strip_prefix(key.as_slice())? {
+            [Expression::Lookup(Lookup { set, result: LookupResult::Found, .. }), after @ ..] => Some((set.clone(), after)),
+            _ => None,
+        };
+        if let Some((set, after)) = asks(link_and_source(family)) {
+            return Some((Match::LinkAndSource { family, set }, after));
+        }
+        if let Some((set, after)) = asks(pair(family)) {
+            return Some((Match::Pair { family, set }, after));
         }
     }
     match rest {
@@ -167,13 +176,8 @@ fn lower_statement(statement: &Statement, out: &mut Vec<Expression>) {
         Statement::Counter => out.push(Expression::Counter),
         Statement::Log(origin) => out.push(Expression::Log { prefix: format!("{LOG_PREFIX}{origin:08x} "), group: LOG_GROUP }),
         Statement::Verdict(verdict) => out.push(Expression::Verdict(verdict.clone())),
-        Statement::Look { by: Key::Number, map } => {
+        Statement::Look(map) => {
             out.extend([Expression::Meta(meta::PRIORITY), lookup(map, LookupResult::Verdict)]);
-        }
-        Statement::Look { by: Key::Pair(family), map } => {
-            out.extend(of_family(*family));
-            out.extend(pair(*family));
-            out.push(lookup(map, LookupResult::Verdict));
         }
     }
 }
@@ -188,7 +192,7 @@ fn raise_statement(rest: &[Expression]) -> Option<(Statement, &[Expression])> {
         }
         [Expression::Verdict(verdict), after @ ..] => Some((Statement::Verdict(verdict.clone()), after)),
         [Expression::Meta(meta::PRIORITY), Expression::Lookup(Lookup { set, result: LookupResult::Verdict, .. }), after @ ..] => {
-            Some((Statement::Look { by: Key::Number, map: set.clone() }, after))
+            Some((Statement::Look(set.clone()), after))
         }
         _ => raise_by_address(rest),
     }
@@ -197,11 +201,6 @@ fn raise_statement(rest: &[Expression]) -> Option<(Statement, &[Expression])> {
 fn raise_by_address(rest: &[Expression]) -> Option<(Statement, &[Expression])> {
     let found = |family| Some((family, rest.strip_prefix(of_family(family).as_slice())?));
     let (family, rest) = Address::BOTH.into_iter().find_map(found)?;
-    if let Some([Expression::Lookup(Lookup { set, result: LookupResult::Verdict, .. }), after @ ..]) =
-        rest.strip_prefix(pair(family).as_slice())
-    {
-        return Some((Statement::Look { by: Key::Pair(family), map: set.clone() }, after));
-    }
     match rest {
         [field, Expression::Lookup(Lookup { set, result: LookupResult::Value, .. }), Expression::SetPriority, after @ ..] => {
             let end = [End::Source, End::Destination].into_iter().find(|end| *field == address(*end, family, 1))?;
@@ -247,12 +246,14 @@ fn address(end: End, family: Address, to: u32) -> Expression {
     Expression::Payload { base: NETWORK, offset, length, to }
 }
 
-fn pair(family: Address) -> [Expression; 2] {
+fn pair(family: Address) -> Vec<Expression> {
     let second = match family {
         Address::V4 => SECOND_OF_V4,
         Address::V6 => SECOND_OF_V6,
     };
-    [address(End::Source, family, 1), address(End::Destination, family, second)]
+    let mut out = of_family(family).to_vec();
+    out.extend([address(End::Source, family, 1), address(End::Destination, family, second)]);
+    out
 }
 
 fn destination_port() -> Expression {
@@ -321,6 +322,8 @@ mod tests {
             Match::Number(0x12345),
             Match::LinkAndSource { family: Address::V4, set: "s".to_owned() },
             Match::LinkAndSource { family: Address::V6, set: "s".to_owned() },
+            Match::Pair { family: Address::V4, set: "s".to_owned() },
+            Match::Pair { family: Address::V6, set: "s".to_owned() },
         ]);
         let conditions: Vec<Match> = conditions.chain(FIXED).collect();
         let map = || "m".to_owned();
@@ -329,9 +332,8 @@ mod tests {
             for end in [End::Source, End::Destination] {
                 statements.push(Statement::Set(Value::From { end, family, map: map() }));
             }
-            statements.push(Statement::Look { by: Key::Pair(family), map: map() });
         }
-        statements.push(Statement::Look { by: Key::Number, map: map() });
+        statements.push(Statement::Look(map()));
         let verdicts = [Verdict::Accept, Verdict::Drop, Verdict::Return, Verdict::Jump(map()), Verdict::Goto(map())];
         statements.extend(verdicts.map(Statement::Verdict));
         for first in &conditions {

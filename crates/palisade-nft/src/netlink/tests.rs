@@ -7,15 +7,16 @@ use crate::netlink::decode::{Dump, decode};
 use crate::netlink::encode::encode;
 use crate::netlink::uapi::{element, message};
 use crate::ruleset::{
-    Address, Chain, CtState, DataMap, End, Hook, IntervalMap, Key, Match, Rule, Ruleset, SourceSet, Statement, Value, Verdict, VerdictMap,
+    Address, Chain, CtState, DataMap, End, Hook, IntervalMap, Match, PairSet, Rule, Ruleset, SourceSet, Statement, Value, Verdict,
+    VerdictMap,
 };
 use crate::transaction::Transaction;
 
 fn ruleset() -> Ruleset {
     let mut ruleset = Ruleset::default();
-    let look = |by, map: &str| Statement::Look { by, map: map.to_owned() };
-    let statements = vec![Statement::Counter, Statement::Log(7), look(Key::Number, "numbers"), look(Key::Pair(Address::V6), "pairs")];
-    let matches = vec![Match::Ct(CtState::New), Match::Protocol(vec![1, 58]), Match::NotSyn];
+    let statements = vec![Statement::Counter, Statement::Log(7), Statement::Look("numbers".to_owned())];
+    let pair = Match::Pair { family: Address::V6, set: "pairs".to_owned() };
+    let matches = vec![Match::Ct(CtState::New), Match::Protocol(vec![1, 58]), Match::NotSyn, pair];
     let set = Rule::set(Value::From { end: End::Source, family: Address::V4, map: "data".to_owned() });
     let rules =
         vec![Rule { matches, statements, comment: Some("np/default/a#1".to_owned()) }, set, Rule::to(Verdict::Jump("leaf".to_owned()))];
@@ -26,9 +27,9 @@ fn ruleset() -> Ruleset {
     let range = |first: &str, last: &str, number| (first.parse().unwrap(), (last.parse().unwrap(), number));
     let ranges = [range("10.0.0.0", "10.0.0.255", 1), range("10.0.1.0", "255.255.255.255", 2)].into();
     ruleset.intervals.insert("net".to_owned(), IntervalMap { family: Address::V4, elements: ranges });
-    ruleset.verdicts.insert("numbers".to_owned(), VerdictMap::Numbers([(1, "leaf".to_owned())].into()));
-    let pairs = [(("fd00::1".parse().unwrap(), "fd00::2".parse().unwrap()), "leaf".to_owned())].into();
-    ruleset.verdicts.insert("pairs".to_owned(), VerdictMap::Pairs { family: Address::V6, elements: pairs });
+    ruleset.verdicts.insert("numbers".to_owned(), VerdictMap { elements: [(1, "leaf".to_owned())].into() });
+    let pairs = [("fd00::1".parse().unwrap(), "fd00::2".parse().unwrap())].into();
+    ruleset.pairs.insert("pairs".to_owned(), PairSet { family: Address::V6, elements: pairs });
     let sources = [("pod1".to_owned(), "fd00::1".parse().unwrap()), ("sixteen-letters".to_owned(), "fd00::2".parse().unwrap())].into();
     ruleset.sets.insert("sources".to_owned(), SourceSet { family: Address::V6, elements: sources });
     let devices = ["pod1".to_owned(), "sixteen-letters".to_owned()].into();

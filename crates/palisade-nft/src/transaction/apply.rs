@@ -95,7 +95,7 @@ impl State {
         for rule in table.chains.values().flat_map(|it| &it.rules) {
             count_rule(&mut state.chain_uses, &mut state.map_uses, rule, up);
         }
-        for chain in table.verdicts.values().flat_map(elements::chains) {
+        for chain in table.verdicts.values().flat_map(|it| it.elements.values()) {
             count(&mut state.chain_uses, chain, up);
         }
         state
@@ -243,8 +243,8 @@ impl State {
             return Err(Cause::InUse);
         }
         match ruleset.remove_map(name).ok_or(Cause::Missing)? {
-            Map::Verdict(map) => elements::chains(&map).for_each(|chain| count(&mut self.chain_uses, chain, down)),
-            Map::Data(_) | Map::Interval(_) | Map::Sources(_) => {}
+            Map::Verdict(map) => map.elements.values().for_each(|chain| count(&mut self.chain_uses, chain, down)),
+            Map::Data(_) | Map::Interval(_) | Map::Sources(_) | Map::Pairs(_) => {}
         }
         Ok(())
     }
@@ -280,7 +280,7 @@ pub(super) fn chains_of(rule: &Rule) -> impl Iterator<Item = &str> {
     rule.statements.iter().filter_map(|it| match it {
         Statement::Verdict(Verdict::Jump(chain) | Verdict::Goto(chain)) => Some(chain.as_str()),
         Statement::Verdict(Verdict::Accept | Verdict::Drop | Verdict::Return) => None,
-        Statement::Set(_) | Statement::Counter | Statement::Log(_) | Statement::Look { .. } => None,
+        Statement::Set(_) | Statement::Counter | Statement::Log(_) | Statement::Look(_) => None,
     })
 }
 

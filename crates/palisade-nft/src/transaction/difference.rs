@@ -96,13 +96,13 @@ fn same(old: &[Rule], new: &[Rule]) -> bool {
 /// The maps that a rule asks.
 pub(super) fn maps_of(rule: &Rule) -> impl Iterator<Item = &str> {
     let sets = rule.matches.iter().filter_map(|it| match it {
-        Match::LinkAndSource { set, .. } => Some(set.as_str()),
+        Match::LinkAndSource { set, .. } | Match::Pair { set, .. } => Some(set.as_str()),
         Match::Ct(_) | Match::Protocol(_) | Match::Port { .. } | Match::Number(_) | Match::SourceIsLocal | Match::NotSyn => None,
         Match::NeighbourDiscovery | Match::RouterSolicitationFrom(_) | Match::NeighbourDiscoveryFrom(_) => None,
         Match::ListenerDiscoveryFrom(_) | Match::ListenerReportFrom(_) => None,
     });
     let maps = rule.statements.iter().filter_map(|it| match it {
-        Statement::Set(Value::From { map, .. }) | Statement::Look { map, .. } => Some(map.as_str()),
+        Statement::Set(Value::From { map, .. }) | Statement::Look(map) => Some(map.as_str()),
         Statement::Set(Value::Zero) | Statement::Counter | Statement::Log(_) | Statement::Verdict(_) => None,
     });
     sets.chain(maps)

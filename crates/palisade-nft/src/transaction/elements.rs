@@ -8,15 +8,6 @@ use crate::ruleset::{Ruleset, VerdictMap};
 use crate::transaction::apply::Cause;
 use crate::transaction::map::Map;
 
-/// The chains that a map goes to, one for each element.
-pub(super) fn chains(map: &VerdictMap) -> impl Iterator<Item = &String> {
-    let (numbers, pairs) = match map {
-        VerdictMap::Numbers(elements) => (Some(elements.values()), None),
-        VerdictMap::Pairs { elements, .. } => (None, Some(elements.values())),
-    };
-    numbers.into_iter().flatten().chain(pairs.into_iter().flatten())
-}
-
 /// Adds elements to a map of their kind, up to the first that is refused. `targets` gets the chains that they go to.
 pub(super) fn add(ruleset: &mut Ruleset, name: &str, elements: &Map, targets: &mut Vec<String>) -> Result<(), Cause> {
     match elements {
@@ -32,6 +23,10 @@ pub(super) fn add(ruleset: &mut Ruleset, name: &str, elements: &Map, targets: &m
         Map::Sources(set) => {
             let to = &mut ruleset.sets.get_mut(name).ok_or(Cause::Missing)?.elements;
             set.elements.iter().try_for_each(|it| to.insert(it.clone()).then_some(()).ok_or(Cause::Exists))
+        }
+        Map::Pairs(set) => {
+            let to = &mut ruleset.pairs.get_mut(name).ok_or(Cause::Missing)?.elements;
+            set.elements.iter().try_for_each(|it| to.insert(*it).then_some(()).ok_or(Cause::Exists))
         }
     }
 }
@@ -50,17 +45,16 @@ pub(super) fn delete(ruleset: &mut Ruleset, name: &str, elements: &Map, targets:
                 Some(_) | None => Err(Cause::Missing),
             })
         }
-        Map::Verdict(map) => match (ruleset.verdicts.get_mut(name).ok_or(Cause::Missing)?, map) {
-            (VerdictMap::Numbers(from), VerdictMap::Numbers(elements)) => {
-                elements.keys().try_for_each(|key| from.remove(key).map(|chain| targets.push(chain)).ok_or(Cause::Missing))
-            }
-            (VerdictMap::Pairs { elements: from, .. }, VerdictMap::Pairs { elements, .. }) => {
-                elements.keys().try_for_each(|key| from.remove(key).map(|chain| targets.push(chain)).ok_or(Cause::Missing))
-            }
-            (VerdictMap::Numbers(_) | VerdictMap::Pairs { .. }, _) => Err(Cause::Invalid),
-        },
+        Map::Verdict(map) => {
+            let from = &mut ruleset.verdicts.get_mut(name).ok_or(Cause::Missing)?.elements;
+            map.elements.keys().try_for_each(|key| from.remove(key).map(|chain| targets.push(chain)).ok_or(Cause::Missing))
+        }
         Map::Sources(set) => {
             let from = &mut ruleset.sets.get_mut(name).ok_or(Cause::Missing)?.elements;
+            set.elements.iter().try_for_each(|it| from.remove(it).then_some(()).ok_or(Cause::Missing))
+        }
+        Map::Pairs(set) => {
+            let from = &mut ruleset.pairs.get_mut(name).ok_or(Cause::Missing)?.elements;
             set.elements.iter().try_for_each(|it| from.remove(it).then_some(()).ok_or(Cause::Missing))
         }
     }
@@ -69,26 +63,17 @@ pub(super) fn delete(ruleset: &mut Ruleset, name: &str, elements: &Map, targets:
 fn add_verdicts(ruleset: &mut Ruleset, name: &str, map: &VerdictMap, targets: &mut Vec<String>) -> Result<(), Cause> {
     // The chain is looked for before the key.
     let mut good = Ok(());
-    let count = chains(map).take_while(|chain| {
+    let count = map.elements.values().take_while(|chain| {
         good = goes(ruleset, chain);
         good.is_ok()
     });
     let count = count.count();
-    let done = match (ruleset.verdicts.get_mut(name).ok_or(Cause::Missing)?, map) {
-        (VerdictMap::Numbers(to), VerdictMap::Numbers(elements)) => elements.iter().take(count).try_for_each(|(key, chain)| {
-            insert(to, *key, chain.clone())?;
-            targets.push(chain.clone());
-            Ok(())
-        }),
-        (VerdictMap::Pairs { elements: to, .. }, VerdictMap::Pairs { elements, .. }) => {
-            elements.iter().take(count).try_for_each(|(key, chain)| {
-                insert(to, *key, chain.clone())?;
-                targets.push(chain.clone());
-                Ok(())
-            })
-        }
-        (VerdictMap::Numbers(_) | VerdictMap::Pairs { .. }, _) => Err(Cause::Invalid),
-    };
+    let to = &mut ruleset.verdicts.get_mut(name).ok_or(Cause::Missing)?.elements;
+    let done = map.elements.iter().take(count).try_for_each(|(key, chain)| {
+        insert(to, *key, chain.clone())?;
+        targets.push(chain.clone());
+        Ok(())
+    });
     done.and(good)
 }
 

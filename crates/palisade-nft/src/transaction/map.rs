@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ruleset::{Address, DataMap, IntervalMap, Ruleset, SourceSet, VerdictMap};
+use crate::ruleset::{Address, DataMap, IntervalMap, PairSet, Ruleset, SourceSet, VerdictMap};
 
 /// What a map is from and to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,10 +13,10 @@ pub enum MapKind {
     Interval(Address),
     /// Number → chain.
     Numbers,
-    /// Pair of addresses → chain.
-    Pairs(Address),
     /// Link and address.
     Sources(Address),
+    /// Pair of addresses.
+    Pairs(Address),
 }
 
 /// Elements, with the kind of their map.
@@ -26,6 +26,7 @@ pub enum Map {
     Interval(IntervalMap),
     Verdict(VerdictMap),
     Sources(SourceSet),
+    Pairs(PairSet),
 }
 
 /// A map where it stands.
@@ -35,6 +36,7 @@ pub(crate) enum MapRef<'a> {
     Interval(&'a IntervalMap),
     Verdict(&'a VerdictMap),
     Sources(&'a SourceSet),
+    Pairs(&'a PairSet),
 }
 
 impl Map {
@@ -47,9 +49,9 @@ impl Map {
         match self {
             Map::Data(map) => map.elements.len(),
             Map::Interval(map) => map.elements.len(),
-            Map::Verdict(VerdictMap::Numbers(elements)) => elements.len(),
-            Map::Verdict(VerdictMap::Pairs { elements, .. }) => elements.len(),
+            Map::Verdict(map) => map.elements.len(),
             Map::Sources(set) => set.elements.len(),
+            Map::Pairs(set) => set.elements.len(),
         }
     }
 
@@ -63,6 +65,7 @@ impl Map {
             Map::Interval(map) => MapRef::Interval(map),
             Map::Verdict(map) => MapRef::Verdict(map),
             Map::Sources(set) => MapRef::Sources(set),
+            Map::Pairs(set) => MapRef::Pairs(set),
         }
     }
 }
@@ -72,9 +75,9 @@ impl MapRef<'_> {
         match self {
             MapRef::Data(map) => MapKind::Data(map.family),
             MapRef::Interval(map) => MapKind::Interval(map.family),
-            MapRef::Verdict(VerdictMap::Numbers(_)) => MapKind::Numbers,
-            MapRef::Verdict(VerdictMap::Pairs { family, .. }) => MapKind::Pairs(*family),
+            MapRef::Verdict(_) => MapKind::Numbers,
             MapRef::Sources(set) => MapKind::Sources(set.family),
+            MapRef::Pairs(set) => MapKind::Pairs(set.family),
         }
     }
 
@@ -87,21 +90,21 @@ impl MapRef<'_> {
             (MapRef::Interval(map), Some(MapRef::Interval(other))) => {
                 Map::Interval(IntervalMap { family: map.family, elements: without(&map.elements, &other.elements) })
             }
-            (MapRef::Verdict(VerdictMap::Numbers(elements)), Some(MapRef::Verdict(VerdictMap::Numbers(others)))) => {
-                Map::Verdict(VerdictMap::Numbers(without(elements, others)))
+            (MapRef::Verdict(map), Some(MapRef::Verdict(other))) => {
+                Map::Verdict(VerdictMap { elements: without(&map.elements, &other.elements) })
             }
-            (
-                MapRef::Verdict(VerdictMap::Pairs { family, elements }),
-                Some(MapRef::Verdict(VerdictMap::Pairs { elements: others, .. })),
-            ) => Map::Verdict(VerdictMap::Pairs { family: *family, elements: without(elements, others) }),
             (MapRef::Sources(set), Some(MapRef::Sources(other))) => {
                 let elements = set.elements.difference(&other.elements).cloned().collect();
                 Map::Sources(SourceSet { family: set.family, elements })
+            }
+            (MapRef::Pairs(set), Some(MapRef::Pairs(other))) => {
+                Map::Pairs(PairSet { family: set.family, elements: &set.elements - &other.elements })
             }
             (MapRef::Data(map), _) => Map::Data(map.clone()),
             (MapRef::Interval(map), _) => Map::Interval(map.clone()),
             (MapRef::Verdict(map), _) => Map::Verdict(map.clone()),
             (MapRef::Sources(set), _) => Map::Sources(set.clone()),
+            (MapRef::Pairs(set), _) => Map::Pairs(set.clone()),
         }
     }
 }
@@ -118,7 +121,8 @@ impl Ruleset {
         let intervals = self.intervals.iter().map(|(name, map)| (name, MapRef::Interval(map)));
         let verdicts = self.verdicts.iter().map(|(name, map)| (name, MapRef::Verdict(map)));
         let sets = self.sets.iter().map(|(name, set)| (name, MapRef::Sources(set)));
-        data.chain(intervals).chain(verdicts).chain(sets)
+        let pairs = self.pairs.iter().map(|(name, set)| (name, MapRef::Pairs(set)));
+        data.chain(intervals).chain(verdicts).chain(sets).chain(pairs)
     }
 
     pub(crate) fn map(&self, name: &str) -> Option<MapRef<'_>> {
@@ -126,7 +130,8 @@ impl Ruleset {
         let interval = || self.intervals.get(name).map(MapRef::Interval);
         let verdict = || self.verdicts.get(name).map(MapRef::Verdict);
         let sources = || self.sets.get(name).map(MapRef::Sources);
-        data.or_else(interval).or_else(verdict).or_else(sources)
+        let pairs = || self.pairs.get(name).map(MapRef::Pairs);
+        data.or_else(interval).or_else(verdict).or_else(sources).or_else(pairs)
     }
 
     /// Puts an empty map there.
@@ -139,13 +144,13 @@ impl Ruleset {
                 self.intervals.insert(name, IntervalMap { family, elements: BTreeMap::new() });
             }
             MapKind::Numbers => {
-                self.verdicts.insert(name, VerdictMap::Numbers(BTreeMap::new()));
-            }
-            MapKind::Pairs(family) => {
-                self.verdicts.insert(name, VerdictMap::Pairs { family, elements: BTreeMap::new() });
+                self.verdicts.insert(name, VerdictMap::default());
             }
             MapKind::Sources(family) => {
                 self.sets.insert(name, SourceSet { family, elements: BTreeSet::new() });
+            }
+            MapKind::Pairs(family) => {
+                self.pairs.insert(name, PairSet { family, elements: BTreeSet::new() });
             }
         }
     }
@@ -155,6 +160,7 @@ impl Ruleset {
         let data = self.data.remove(name).map(Map::Data);
         let interval = || self.intervals.remove(name).map(Map::Interval);
         let found = data.or_else(interval).or_else(|| self.verdicts.remove(name).map(Map::Verdict));
-        found.or_else(|| self.sets.remove(name).map(Map::Sources))
+        let found = found.or_else(|| self.sets.remove(name).map(Map::Sources));
+        found.or_else(|| self.pairs.remove(name).map(Map::Pairs))
     }
 }

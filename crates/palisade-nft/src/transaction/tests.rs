@@ -7,7 +7,7 @@ use crate::netlink::batch::Expected;
 use crate::netlink::encode::encode;
 use crate::object::Object;
 use crate::ruleset::{
-    Address, Chain, DataMap, End, Hook, IntervalMap, Key, Match, Rule, Ruleset, SourceSet, Statement, Value, Verdict, VerdictMap,
+    Address, Chain, DataMap, End, Hook, IntervalMap, Match, PairSet, Rule, Ruleset, SourceSet, Statement, Value, Verdict, VerdictMap,
 };
 use crate::transaction::apply::{Cause, Refused, apply};
 use crate::transaction::map::{Map, MapKind};
@@ -22,7 +22,7 @@ fn data(elements: &[(&str, u32)]) -> DataMap {
 }
 
 fn look(map: &str) -> Rule {
-    Rule { statements: vec![Statement::Look { by: Key::Number, map: map.to_owned() }], ..Rule::default() }
+    Rule { statements: vec![Statement::Look(map.to_owned())], ..Rule::default() }
 }
 
 fn ruleset(chains: &[(&str, Option<Hook>, &[Rule])]) -> Ruleset {
@@ -41,25 +41,27 @@ fn rulesets() -> Vec<Ruleset> {
     let goto = |chain: &str| Rule::to(Verdict::Goto(chain.to_owned()));
     let mut one = ruleset(&[("a", Some(Hook::Forward), &[set, goto("b"), look("v")]), ("b", None, &[]), ("c", None, &[goto("b")])]);
     one.data.insert("m".to_owned(), data(&[("10.0.0.1", 1), ("10.0.0.2", 2)]));
-    one.verdicts.insert("v".to_owned(), VerdictMap::Numbers(BTreeMap::from([(1, "b".to_owned()), (2, "c".to_owned())])));
+    one.verdicts.insert("v".to_owned(), VerdictMap { elements: BTreeMap::from([(1, "b".to_owned()), (2, "c".to_owned())]) });
     // The same rule asks a map of another kind, and a chain stands elsewhere.
     let mut two = one.clone();
     two.data.clear();
     let range = (address("10.0.0.0"), (address("10.0.0.255"), 1));
     two.intervals.insert("m".to_owned(), IntervalMap { family: Address::V4, elements: BTreeMap::from([range]) });
     two.chains.insert("c".to_owned(), Chain { hook: Some(Hook::Input), rules: vec![goto("b")] });
-    two.verdicts.insert("v".to_owned(), VerdictMap::Numbers(BTreeMap::from([(1, "b".to_owned()), (3, "b".to_owned())])));
+    two.verdicts.insert("v".to_owned(), VerdictMap { elements: BTreeMap::from([(1, "b".to_owned()), (3, "b".to_owned())]) });
     let mut three = ruleset(&[("b", None, &[look("v")]), ("d", None, &[])]);
-    let pair = ((address("10.0.0.1"), address("10.0.0.1")), "d".to_owned());
-    three.verdicts.insert("self".to_owned(), VerdictMap::Pairs { family: Address::V4, elements: BTreeMap::from([pair]) });
-    three.verdicts.insert("v".to_owned(), VerdictMap::Numbers(BTreeMap::from([(1, "d".to_owned())])));
+    three.verdicts.insert("v".to_owned(), VerdictMap { elements: BTreeMap::from([(1, "d".to_owned())]) });
     // One set is asked, and grows; another is of the other family, and a chain that was at links is elsewhere.
     let own = |links: &[&str], family: Address| {
         let own = Rule::to(Verdict::Accept).when(Match::LinkAndSource { family, set: "s".to_owned() });
-        let mut ruleset = ruleset(&[("at", at(links), &[own]), ("b", at(&["x"]), &[])]);
-        let address = address(if family == Address::V4 { "10.0.0.1" } else { "fd00::1" });
-        let elements = links.iter().map(|it| ((*it).to_owned(), address)).collect();
+        let pair = Rule::to(Verdict::Accept).when(Match::Pair { family, set: "self".to_owned() });
+        let mut ruleset = ruleset(&[("at", at(links), &[own, pair]), ("b", at(&["x"]), &[])]);
+        let network = if family == Address::V4 { "10.0.0." } else { "fd00::" };
+        let of = |link: &str| address(&format!("{network}{}", link.as_bytes()[0]));
+        let elements = links.iter().map(|it| ((*it).to_owned(), of(it))).collect();
         ruleset.sets.insert("s".to_owned(), SourceSet { family, elements });
+        let elements = links.iter().map(|it| (of(it), of(it))).collect();
+        ruleset.pairs.insert("self".to_owned(), PairSet { family, elements });
         ruleset
     };
     let (four, five) = (own(&["x", "y"], Address::V4), own(&["y", "z"], Address::V4));

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use crate::ruleset::{Hook, Match, Ruleset};
 use crate::transaction::apply::{Cause, chains_of};
 use crate::transaction::difference::maps_of;
-use crate::transaction::elements;
 
 /// Levels of chains, the base chain included; a goto is a level too.
 const LEVELS: usize = 16;
@@ -55,7 +54,7 @@ fn follow<'a>(ruleset: &'a Ruleset, name: &'a str, way: Way, known: &mut BTreeMa
             follow(ruleset, chain, further, known)?;
         }
         for map in maps_of(rule).filter_map(|it| ruleset.verdicts.get(it)) {
-            for chain in elements::chains(map) {
+            for chain in map.elements.values() {
                 follow(ruleset, chain, further, known)?;
             }
         }

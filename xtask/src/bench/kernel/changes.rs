@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use palisade_kernel::{Kernel as _, Links, Namespace, Nftables};
 use palisade_model::{EndpointId, Model};
-use palisade_nft::{Change, Ids, NodeView, Ruleset, Transaction, VerdictMap, lower};
+use palisade_nft::{Change, Ids, NodeView, Ruleset, Transaction, lower};
 
 use super::cluster::{LOCAL, NODE, Size, is_called};
 use super::ground::{LINK, TO_SERVER};
@@ -66,14 +66,12 @@ pub(super) fn amount(ruleset: &Ruleset) -> Amount {
     let data = ruleset.data.values().map(|it| it.elements.len());
     let sets = ruleset.sets.values().map(|it| it.elements.len());
     let intervals = ruleset.intervals.values().map(|it| it.elements.len());
-    let verdicts = ruleset.verdicts.values().map(|it| match it {
-        VerdictMap::Numbers(elements) => elements.len(),
-        VerdictMap::Pairs { elements, .. } => elements.len(),
-    });
+    let verdicts = ruleset.verdicts.values().map(|it| it.elements.len());
+    let pairs = ruleset.pairs.values().map(|it| it.elements.len());
     Amount {
         chains: ruleset.chains.len(),
         rules: ruleset.chains.values().map(|it| it.rules.len()).sum(),
-        elements: data.chain(intervals).chain(verdicts).chain(sets).sum(),
+        elements: data.chain(intervals).chain(verdicts).chain(sets).chain(pairs).sum(),
     }
 }
 

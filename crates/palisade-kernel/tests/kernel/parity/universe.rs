@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use palisade_nft::{
-    Address, Chain, Change, CtState, DataMap, End, Hook, IntervalMap, Key, Map, MapKind, Match, Rule, Ruleset, SourceSet, Statement, Value,
-    Verdict, VerdictMap,
+    Address, Chain, Change, CtState, DataMap, End, Hook, IntervalMap, Map, MapKind, Match, PairSet, Rule, Ruleset, SourceSet, Statement,
+    Value, Verdict, VerdictMap,
 };
 
 const KINDS: [MapKind; 9] = [
@@ -78,7 +78,6 @@ fn address(it: &str) -> IpAddr {
 
 /// One element of each key of a kind, each to the same.
 fn elements(kind: MapKind, number: u32, chain: &str) -> Vec<Map> {
-    let chain = || chain.to_owned();
     match kind {
         MapKind::Data(family) => {
             of(family).some.iter().map(|it| Map::Data(DataMap { family, elements: [(address(it), number)].into() })).collect()
@@ -89,12 +88,9 @@ fn elements(kind: MapKind, number: u32, chain: &str) -> Vec<Map> {
             };
             of(family).ranges.iter().map(range).collect()
         }
-        MapKind::Numbers => (1..=3).map(|it| Map::Verdict(VerdictMap::Numbers([(it, chain())].into()))).collect(),
+        MapKind::Numbers => (1..=3).map(|it| Map::Verdict(VerdictMap { elements: [(it, chain.to_owned())].into() })).collect(),
         MapKind::Pairs(family) => {
-            let pair = |it: &&str| {
-                let elements = [((address(it), address(of(family).some[0])), chain())].into();
-                Map::Verdict(VerdictMap::Pairs { family, elements })
-            };
+            let pair = |it: &&str| Map::Pairs(PairSet { family, elements: [(address(it), address(of(family).some[0]))].into() });
             of(family).some.iter().map(pair).collect()
         }
         MapKind::Sources(family) => {
@@ -141,16 +137,16 @@ fn asking() -> Vec<Rule> {
     for map in maps() {
         for family in Address::BOTH {
             rules.push(Rule::set(Value::From { end: End::Source, family, map: map.clone() }));
-            rules.push(look(Key::Pair(family), &map));
+            rules.push(Rule::to(Verdict::Accept).when(Match::Pair { family, set: map.clone() }));
             rules.push(Rule::to(Verdict::Accept).when(Match::LinkAndSource { family, set: map.clone() }));
         }
-        rules.push(look(Key::Number, &map));
+        rules.push(look(&map));
     }
     rules
 }
 
-fn look(by: Key, map: &str) -> Rule {
-    Rule { statements: vec![Statement::Look { by, map: map.to_owned() }], ..Rule::default() }
+fn look(map: &str) -> Rule {
+    Rule { statements: vec![Statement::Look(map.to_owned())], ..Rule::default() }
 }
 
 /// Names of maps that rules ask, that none asks, and of none.
@@ -201,8 +197,8 @@ fn some_links(count: usize, skipped: usize) -> BTreeSet<String> {
 fn values(kind: MapKind) -> Vec<Map> {
     match kind {
         MapKind::Data(_) | MapKind::Interval(_) => (1..=2).flat_map(|it| elements(kind, it, "")).collect(),
-        MapKind::Sources(_) => elements(kind, 0, ""),
-        MapKind::Numbers | MapKind::Pairs(_) => CHAINS.iter().flat_map(|it| elements(kind, 0, it)).collect(),
+        MapKind::Sources(_) | MapKind::Pairs(_) => elements(kind, 0, ""),
+        MapKind::Numbers => CHAINS.iter().flat_map(|it| elements(kind, 0, it)).collect(),
     }
 }
 
@@ -213,15 +209,17 @@ fn together(kind: MapKind, count: usize) -> Map {
     let data = ruleset.data.remove("all").map(Map::Data);
     let interval = ruleset.intervals.remove("all").map(Map::Interval);
     let verdicts = ruleset.verdicts.remove("all").map(Map::Verdict);
-    data.or(interval).or(verdicts).or(ruleset.sets.remove("all").map(Map::Sources)).unwrap()
+    let sources = ruleset.sets.remove("all").map(Map::Sources);
+    data.or(interval).or(verdicts).or(sources).or(ruleset.pairs.remove("all").map(Map::Pairs)).unwrap()
 }
 
-/// An address and the start of a range look alike, so the kernel takes one for the other without a word.
+/// An address and the start of a range look alike, and so do a pair of addresses and a link with an address of sixteen bytes: the kernel
+/// takes one for the other without a word.
 fn confused(map: &str, kind: MapKind) -> bool {
     let alike = |it: MapKind| match it {
-        MapKind::Data(family) => Some(family),
-        MapKind::Interval(family) => Some(family),
-        MapKind::Numbers | MapKind::Pairs(_) | MapKind::Sources(_) => None,
+        MapKind::Data(family) | MapKind::Interval(family) => Some(MapKind::Data(family)),
+        MapKind::Sources(Address::V6) | MapKind::Pairs(Address::V6) => Some(MapKind::Pairs(Address::V6)),
+        MapKind::Numbers | MapKind::Pairs(Address::V4) | MapKind::Sources(Address::V4) => None,
     };
     let other = KINDS.into_iter().find(|it| map.ends_with(name(*it)));
     other.is_some_and(|it| it != kind && alike(it).is_some() && alike(it) == alike(kind))
@@ -236,12 +234,12 @@ pub(super) fn full() -> Ruleset {
             MapKind::Data(family) | MapKind::Interval(family) => {
                 Rule::set(Value::From { end: End::Destination, family, map: name(kind).to_owned() })
             }
-            MapKind::Numbers => look(Key::Number, name(kind)),
-            MapKind::Pairs(family) => look(Key::Pair(family), name(kind)),
+            MapKind::Numbers => look(name(kind)),
             MapKind::Sources(family) => {
                 let condition = Match::LinkAndSource { family, set: name(kind).to_owned() };
                 Rule::to(Verdict::Accept).when(condition)
             }
+            MapKind::Pairs(family) => Rule::to(Verdict::Accept).when(Match::Pair { family, set: name(kind).to_owned() }),
         });
         for name in [name(kind).to_owned(), format!("idle-{}", name(kind))] {
             let elements = elements(kind, 1, "target").into_iter();
@@ -282,10 +280,10 @@ fn fill(ruleset: &mut Ruleset, name: &str, elements: Map) {
             let to = ruleset.sets.entry(name).or_insert_with(|| SourceSet { family: set.family, elements: [].into() });
             to.elements.extend(set.elements);
         }
-        Map::Verdict(map) => match (ruleset.verdicts.entry(name).or_insert_with(|| map.clone()), &map) {
-            (VerdictMap::Numbers(to), VerdictMap::Numbers(from)) => to.extend(from.clone()),
-            (VerdictMap::Pairs { elements: to, .. }, VerdictMap::Pairs { elements: from, .. }) => to.extend(from.clone()),
-            (VerdictMap::Numbers(_) | VerdictMap::Pairs { .. }, _) => panic!("two kinds in one map"),
-        },
+        Map::Pairs(set) => {
+            let to = ruleset.pairs.entry(name).or_insert_with(|| PairSet { family: set.family, elements: [].into() });
+            to.elements.extend(set.elements);
+        }
+        Map::Verdict(map) => ruleset.verdicts.entry(name).or_default().elements.extend(map.elements),
     }
 }
