@@ -1,10 +1,10 @@
 //! The table when others change it, and others' tables.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use palisade_agent::{Agent, AgentError, Applied, Checked, Event};
-use palisade_kernel::Nftables;
+use palisade_kernel::{Frames, Nftables};
 use palisade_model::NodeId;
 
 use crate::ground::{DEADLINE, Ground, POD, apply, model, say, wait_for};
@@ -116,7 +116,8 @@ fn a_flush_of_all_tables_brings_back_ours_and_nobody_elses() {
     ground.nft(HOST);
     ground.nft("flush ruleset");
     wait_for(&events, |it| matches!(it, Event::Restored { checked: Checked::WasRemoved, .. }).then_some(()));
-    assert_eq!(ground.nft("list ruleset"), before);
+    assert_eq!((others(&ground), ground.table()), (String::new(), before.clone()));
+    assert!(ground.nft("list ruleset").contains("table netdev palisade {"));
     // What the admin writes next stays as well.
     ground.nft(&format!("flush ruleset\n{HOST}"));
     let theirs = others(&ground);
@@ -136,7 +137,7 @@ fn tables_of_others_stay_as_they_are_byte_for_byte() {
     check("load");
     assert!(matches!(apply(&agent, &[81, 82]), Applied::Changed(_)));
     check("change");
-    for command in ["delete table inet palisade", "flush chain inet palisade forward"] {
+    for command in ["delete table inet palisade", "flush chain inet palisade forward", "delete table netdev palisade"] {
         ground.nft(command);
         wait_for(&events, |it| matches!(it, Event::Restored { .. }).then_some(()));
         check(command);
@@ -147,6 +148,7 @@ fn tables_of_others_stay_as_they_are_byte_for_byte() {
     drop(agent);
     assert_eq!(others(&ground), changed);
     ground.node.run(|| Nftables::open().unwrap().unload().unwrap()).unwrap();
+    ground.node.run(|| Frames::open().unwrap().replace(&BTreeSet::new()).unwrap()).unwrap();
     assert_eq!((others(&ground), ground.nft("list ruleset")), (changed.clone(), changed));
     assert_eq!(events.try_iter().collect::<Vec<_>>(), []);
 }
@@ -155,7 +157,8 @@ fn tables_of_others_stay_as_they_are_byte_for_byte() {
 fn others(ground: &Ground) -> String {
     let all = ground.nft("list ruleset");
     let tables = all.split_inclusive("\n}\n");
-    tables.filter(|it| !it.starts_with("table inet palisade {")).collect()
+    let ours = ["table inet palisade {", "table netdev palisade {"];
+    tables.filter(|it| !ours.iter().any(|ours| it.starts_with(ours))).collect()
 }
 
 #[test]
