@@ -17,9 +17,10 @@ fn datagram(to: IpAddr, port: u16, mark: u8) -> Vec<u8> {
     let [high, low] = port.to_be_bytes();
     let mut header = vec![0x45, 0, 0, 29, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 9];
     header.extend(to.octets());
-    let sum: u32 = header.chunks(2).map(|it| u32::from(u16::from_be_bytes([it[0], it[1]]))).sum();
+    let words = header.chunks(2).map(|it| it.iter().fold(0, |word: u32, byte| word << 8 | u32::from(*byte)));
+    let sum: u32 = words.sum();
     let sum = !u16::try_from((sum & 0xffff) + (sum >> 16)).unwrap();
-    header[10..12].copy_from_slice(&sum.to_be_bytes());
+    header.splice(10..12, sum.to_be_bytes());
     [header, vec![0x30, 0x39, high, low, 0, 9, 0, 0, mark]].concat()
 }
 
