@@ -5,7 +5,9 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
+use netlink_packet_route::link::{
+    InfoBridgePort, InfoData, InfoKind, InfoPortData, InfoPortKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+};
 use nix::errno::Errno;
 
 use super::Links;
@@ -54,13 +56,16 @@ impl Links {
         self.change(Attempt::Add, link(name), RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// Makes a link a port of a bridge.
+    /// Makes a link a port of a bridge, which also sends frames back to where they came from: a Service may lead a pod to itself.
     pub fn attach(&mut self, name: &str, bridge: &str) -> Result<(), KernelError> {
         let master = self.index(bridge)?;
         let mut message = named(name)?;
         message.attributes.push(LinkAttribute::Controller(master));
         let object = NetworkObject::Port { name: name.to_owned(), bridge: bridge.to_owned() };
-        self.change(Attempt::Change, object, RouteNetlinkMessage::SetLink(message), 0)
+        self.change(Attempt::Change, object.clone(), RouteNetlinkMessage::SetLink(message), 0)?;
+        let back = InfoPortData::BridgePort(vec![InfoBridgePort::HairpinMode(true)]);
+        let message = with_info(named(name)?, vec![LinkInfo::PortKind(InfoPortKind::Bridge), LinkInfo::PortData(back)]);
+        self.change(Attempt::Change, object, RouteNetlinkMessage::NewLink(message), 0)
     }
 
     pub fn set_up(&mut self, name: &str) -> Result<(), KernelError> {

@@ -39,7 +39,9 @@ fn scenarios_of_the_fourth_share_hold_for_packets() {
 fn scenarios_hold_for_packets_on_bridges() {
     if is_root() {
         let scenarios = read();
-        let some: Vec<&Scenario> = scenarios.iter().step_by(8).collect();
+        // Services meet the bridge itself; of the rest some will do.
+        let some = scenarios.iter().enumerate().filter(|(at, it)| at.is_multiple_of(8) || it.name.contains("service"));
+        let some: Vec<&Scenario> = some.map(|(_, it)| it).collect();
         run(&some, PodNetwork::Bridged);
     }
 }
