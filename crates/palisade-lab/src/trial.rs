@@ -6,7 +6,9 @@ use std::net::IpAddr;
 use palisade_agent::DeniedBy;
 use palisade_analysis::{Asked, Case, Party, PortAsked, Side, answer_by_family};
 use palisade_engine::decide;
-use palisade_model::{ContainerPort, Direction, End, EndpointId, Family, Flow, Model, Path, Place, Protocol, Reason, Verdict};
+use palisade_model::{
+    ContainerPort, Direction, End, EndpointId, Family, Flow, HostPod, Model, NodeId, Path, Place, Protocol, Reason, Verdict,
+};
 
 use crate::plan::Plan;
 use crate::question::{Finding, Question, Speaker};
@@ -90,21 +92,15 @@ pub fn trials(plan: &Plan, asked: &Asked) -> Result<(Vec<Trial>, Vec<NotShown>),
     Ok((trials, not_shown))
 }
 
-/// Everybody to every port that a pod declares, in each family that both have. The outside is an end like the others.
+/// Everybody to every port that a pod declares, in each family that both have. Pods on their node's network and the outside are ends like the
+/// others.
 pub fn everybody(plan: &Plan, outside: &[IpAddr]) -> Vec<Trial> {
-    let model = &plan.model;
-    let own = |at: usize, name: String| {
-        let addresses = plan.own_addresses(EndpointId(at));
-        Talker { side: Side { name, place: Place::Pod(EndpointId(at)), alike: Vec::new() }, addresses }
-    };
-    let pods: Vec<Talker> = model.endpoints.iter().enumerate().map(|(at, it)| own(at, it.name.to_string())).collect();
-    let strangers = outside
-        .iter()
-        .map(|it| Talker { side: Side { name: it.to_string(), place: Place::Outside, alike: Vec::new() }, addresses: vec![*it] });
-    let speakers: Vec<Talker> = pods.iter().cloned().chain(strangers).collect();
+    let called: Vec<(Talker, &[ContainerPort])> = pods(plan).chain(host_pods(plan)).collect();
+    let strangers = outside.iter().map(|it| Talker::new(it.to_string(), Place::Outside, vec![*it]));
+    let speakers: Vec<Talker> = pods(plan).map(|(it, _)| it).chain(hosts(plan)).chain(strangers).collect();
     let mut trials = Vec::new();
-    for (to, endpoint) in pods.iter().zip(&model.endpoints) {
-        for port in &endpoint.ports {
+    for (to, ports) in &called {
+        for port in *ports {
             for from in speakers.iter().filter(|it| it.side.place != to.side.place) {
                 trials.extend(between(plan, from, to, port));
             }
@@ -113,11 +109,47 @@ pub fn everybody(plan: &Plan, outside: &[IpAddr]) -> Vec<Trial> {
     trials
 }
 
+fn pods(plan: &Plan) -> impl Iterator<Item = (Talker, &[ContainerPort])> {
+    plan.model.endpoints.iter().enumerate().map(|(at, it)| {
+        let id = EndpointId(at);
+        (Talker::new(it.name.to_string(), Place::Pod(id), plan.own_addresses(id)), it.ports.as_slice())
+    })
+}
+
+fn host_pods(plan: &Plan) -> impl Iterator<Item = (Talker, &[ContainerPort])> {
+    plan.model.nodes.iter().enumerate().flat_map(move |(at, node)| {
+        let id = NodeId(at);
+        let talker = move |pod: &HostPod| Talker::new(on_host(pod), Place::Node(id), plan.own_node_addresses(id));
+        node.host_pods.iter().map(move |pod| (talker(pod), pod.ports.as_slice()))
+    })
+}
+
+/// Each node with host-network pods, once: whichever of them speaks, policy sees the node.
+fn hosts(plan: &Plan) -> impl Iterator<Item = Talker> {
+    plan.model.nodes.iter().enumerate().filter_map(|(at, node)| {
+        let (first, others) = node.host_pods.split_first()?;
+        let id = NodeId(at);
+        let mut talker = Talker::new(on_host(first), Place::Node(id), plan.own_node_addresses(id));
+        talker.side.alike = others.iter().map(on_host).collect();
+        Some(talker)
+    })
+}
+
+fn on_host(pod: &HostPod) -> String {
+    format!("{} (host network)", pod.name)
+}
+
 /// An end with its addresses.
 #[derive(Clone)]
 struct Talker {
     side: Side,
     addresses: Vec<IpAddr>,
+}
+
+impl Talker {
+    fn new(name: String, place: Place, addresses: Vec<IpAddr>) -> Talker {
+        Talker { side: Side { name, place, alike: Vec::new() }, addresses }
+    }
 }
 
 fn between<'a>(plan: &'a Plan, from: &'a Talker, to: &'a Talker, port: &'a ContainerPort) -> impl Iterator<Item = Trial> + 'a {

@@ -195,11 +195,14 @@ fn hear(server: &Server, NodeEvent { node, event }: NodeEvent) {
 /// Follows the files for as long as the process lives.
 fn watch(server: &Server, names: &[String]) {
     let mut seen = Look::at(names);
+    let mut last = seen.clone();
     loop {
         std::thread::sleep(LOOK);
         let now = Look::at(names);
-        // Whoever writes a file may not be done: only what has come to rest is read.
-        if now == seen || Look::at(names) != now {
+        // Whoever writes a file may not be done, and one that is cut short has fewer policies: only what has come to rest is read.
+        let rests = now == last;
+        last = now.clone();
+        if now == seen || !rests {
             continue;
         }
         seen = now;

@@ -94,6 +94,41 @@ fn a_lab_goes_up_answers_and_goes_down() {
     assert!(lab.says("status", 2).contains("no lab `cli-whole` is up"));
 }
 
+/// A pod of the pod network and two host-network pods on each of two nodes; all but traffic of monitoring is denied to the first.
+const HOSTS: &str = "\
+apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n---
+apiVersion: v1\nkind: Node\nmetadata: {name: a}\nstatus: {addresses: [{type: InternalIP, address: 10.88.0.1}]}\n---
+apiVersion: v1\nkind: Node\nmetadata: {name: b}\nstatus: {addresses: [{type: InternalIP, address: 10.88.0.2}]}\n---
+apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop, labels: {app: web}}
+spec: {nodeName: a, containers: [{name: c, image: i, ports: [{containerPort: 8080}]}]}\nstatus: {podIP: 10.244.0.5}\n---
+apiVersion: v1\nkind: Pod\nmetadata: {name: exporter-a, namespace: shop}
+spec: {nodeName: a, hostNetwork: true, containers: [{name: c, image: i, ports: [{containerPort: 9100}]}]}\nstatus: {podIP: 10.88.0.1}\n---
+apiVersion: v1\nkind: Pod\nmetadata: {name: proxy-a, namespace: shop}
+spec: {nodeName: a, hostNetwork: true, containers: [{name: c, image: i}]}\nstatus: {podIP: 10.88.0.1}\n---
+apiVersion: v1\nkind: Pod\nmetadata: {name: exporter-b, namespace: shop}
+spec: {nodeName: b, hostNetwork: true, containers: [{name: c, image: i, ports: [{containerPort: 9100}]}]}\nstatus: {podIP: 10.88.0.2}\n---
+apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: closed, namespace: shop}
+spec: {podSelector: {}, policyTypes: [Ingress, Egress], egress: [{to: [{ipBlock: {cidr: 10.88.0.2/32}}]}]}
+";
+
+#[test]
+fn everybody_is_whoever_uses_the_network_of_a_node_too() {
+    let Some(lab) = Lab::named("cli-hosts") else { return };
+    let folder = folder(&[("all.yaml", HOSTS)]);
+    lab.says(&format!("up -f {}", folder.path().display()), 0);
+    let probed = lab.says("probe", 0);
+    // To web: its own node by right, the other node and the outside not. To the exporters: web (by its egress rule to b alone), the other
+    // node and the outside in both families.
+    assert!(probed.contains("13 connections tried with packets: 10 reached, 3 denied; all as policy says"), "{probed}");
+    for (end, became) in [("a", "reached"), ("b", "denied")] {
+        let speaker = format!("shop/exporter-{end} (host network)");
+        assert!(
+            probed.lines().any(|it| it.trim_start().starts_with(&speaker) && it.contains(became)),
+            "{speaker} {became}: not in\n{probed}"
+        );
+    }
+}
+
 #[test]
 fn json_of_a_lab_fits_its_schemas() {
     let Some(lab) = Lab::named("cli-json") else { return };
