@@ -4,7 +4,7 @@ use palisade_engine::{PortSetId, PortSets, ReachEnd};
 use palisade_model::Family;
 
 /// What is known of all pairs of pods so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Tally {
     /// What some pair may.
     pub(super) any: PortSetId,

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::fmt;
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 
 use palisade_engine::{PortSetId, PortSets, Reach};
 use palisade_model::{End, Family, Model, PortProtocol};
@@ -19,7 +20,7 @@ use palisade_model::{End, Family, Model, PortProtocol};
 pub use select::Selection;
 
 use self::fold::{Slots, Tally};
-use self::units::{Slot, Unit, Units, units};
+use self::units::{Kinds, Slot, Unit, Units, units};
 
 /// What a row is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,11 +110,36 @@ pub struct Matrix {
     units: Units,
 }
 
-/// An answer for each kind, for one kind on the other side.
-type Answers = Vec<Option<Slots>>;
+/// What is said of two units: once, or once for each family if they differ.
+type Said = [Option<Answer>; 2];
+
+/// One answer, ready to be said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Answer {
+    family: Option<Family>,
+    tally: Tally,
+    only_some: PortSetId,
+}
+
+/// Two units that there is no row for.
+const NOTHING_SAID: Said = [None, None];
+/// Its place among all that is said.
+const NOTHING: NonZeroU32 = NonZeroU32::MIN;
+
+/// A unit on the inner side, as little of it as a pair of units takes.
+struct Inner {
+    at: usize,
+    mixture: usize,
+    space: usize,
+}
+
+/// What is said, for one mixture of kinds, of each mixture on the other side: its place among all that was said, if it is known.
+type Answers = Vec<Option<NonZeroU32>>;
 
 /// How many answers are kept at once: as many as fit 64 MiB or so.
-const KEPT: usize = 1 << 20;
+const KEPT: usize = 1 << 24;
+/// How many ranges are kept at once, likewise.
+const KEPT_RANGES: usize = 1 << 20;
 
 /// A run of ranges that a unit treats alike.
 type Run = (IpAddr, IpAddr, Option<Tally>);
@@ -139,7 +165,22 @@ impl Matrix {
         let possible = reach.sets_mut().possible();
         let wanted = filter.port.map_or(possible, |(protocol, port)| reach.sets_mut().port(protocol, port));
         let ranges = reach.outside().collect();
-        let mut walk = Walk { matrix: self, reach, filter, wanted, ranges, known: HashMap::new(), each };
+        let mut walk = Walk {
+            matrix: self,
+            reach,
+            filter,
+            wanted,
+            ranges,
+            inner: Vec::new(),
+            known: HashMap::new(),
+            said: vec![NOTHING_SAID],
+            places: HashMap::from([(NOTHING_SAID, NOTHING)]),
+            ran: HashMap::new(),
+            each,
+        };
+        let admitted = self.units.units.iter().enumerate().filter(|(_, it)| walk.admits(Side::Inner, it));
+        let inner = admitted.map(|(at, it)| Inner { at, mixture: walk.mixture(it, Side::Inner), space: it.space });
+        walk.inner = inner.collect();
         let mut tail: BTreeMap<(IpAddr, IpAddr), Vec<(usize, Tally)>> = BTreeMap::new();
         for (at, unit) in self.units.units.iter().enumerate() {
             walk.unit(at, unit)?;
@@ -150,7 +191,8 @@ impl Matrix {
         for ((first, last), reached) in tail {
             for (at, tally) in reached {
                 let Some(unit) = self.units.units.get(at) else { continue };
-                walk.say(Name::Range { first, last }, named(unit), None, tally)?;
+                let answer = walk.answer(None, tally);
+                walk.say(Name::Range { first, last }, named(unit), answer)?;
             }
         }
         Ok(())
@@ -172,7 +214,7 @@ fn named(unit: &Unit) -> Name<'_> {
 }
 
 /// The side of a pair that the rows are gone through by, or the other one.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Side {
     Outer,
     Inner,
@@ -184,50 +226,103 @@ struct Walk<'w, 'm, 'c, F> {
     filter: &'w Filter,
     wanted: PortSetId,
     ranges: Vec<(IpAddr, IpAddr, End)>,
-    /// By the kind of the outer side.
+    /// The units that may stand on the inner side.
+    inner: Vec<Inner>,
+    /// By the mixture of the outer side.
     known: HashMap<usize, Answers>,
+    /// Everything that was said of mixtures, each once.
+    said: Vec<Said>,
+    places: HashMap<Said, NonZeroU32>,
+    /// What mixtures do with ranges.
+    ran: HashMap<(usize, Side), Vec<Run>>,
     each: F,
 }
 
 impl<'m, E, F: FnMut(&PortSets, &Row<'m>) -> Result<(), E>> Walk<'_, 'm, '_, F> {
     /// All rows with a unit on the outer side.
     fn unit(&mut self, at: usize, outer: &'m Unit) -> Result<(), E> {
-        let units = &self.matrix.units;
         if !self.admits(Side::Outer, outer) {
             return Ok(());
         }
-        for (other, inner) in units.units.iter().enumerate() {
-            if !self.admits(Side::Inner, inner) || !self.in_focus(outer, inner) || (other == at && self.matrix.by == By::Workload) {
+        let units = &self.matrix.units;
+        let mixture = self.mixture(outer, Side::Outer);
+        let others = self.kinds(Side::Inner).mixtures.len();
+        let mut known = self.known.remove(&mixture).unwrap_or_else(|| vec![None; others]);
+        let inner = std::mem::take(&mut self.inner);
+        for Inner { at: other, mixture, space } in &inner {
+            let Some(inner) = units.units.get(*other) else { continue };
+            let itself = *other == at && self.matrix.by == By::Workload;
+            if itself || !self.in_focus(outer, inner) {
                 continue;
             }
-            let slots = if outer.namespace == inner.namespace { self.near(at == other, outer, inner) } else { self.far(outer, inner) };
-            let settled = slots.settle(self.wanted, self.reach.sets_mut());
-            let all_denied = settled.iter().flatten().all(|(_, tally)| tally.is_denied());
-            for (family, tally) in settled.into_iter().flatten() {
-                let shown = match self.filter.shown {
-                    Shown::Connections => !tally.is_denied(),
-                    Shown::Denied => all_denied,
-                };
-                if shown {
-                    self.say(named(outer), named(inner), family, tally)?;
-                }
+            let said = match known.get_mut(*mixture) {
+                Some(known) if outer.space != *space => match *known {
+                    Some(NOTHING) => continue,
+                    Some(place) => self.said_at(place),
+                    None => {
+                        let said = self.far(outer, inner);
+                        *known = self.keep(said);
+                        said
+                    }
+                },
+                Some(_) | None => self.near(at == *other, outer, inner),
+            };
+            for answer in said.into_iter().flatten() {
+                self.say(named(outer), named(inner), answer)?;
             }
         }
+        self.inner = inner;
+        if (self.known.len() + 1).saturating_mul(known.len()) > KEPT {
+            self.known.clear();
+        }
+        self.known.insert(mixture, known);
         for (first, last, tally) in self.runs(outer, Side::Outer) {
             if let Some(tally) = tally {
-                self.say(named(outer), Name::Range { first, last }, None, tally)?;
+                let answer = self.answer(None, tally);
+                self.say(named(outer), Name::Range { first, last }, answer)?;
             }
         }
         Ok(())
     }
 
-    fn say(&mut self, outer: Name<'m>, inner: Name<'m>, family: Option<Family>, tally: Tally) -> Result<(), E> {
+    fn say(&mut self, outer: Name<'m>, inner: Name<'m>, answer: Answer) -> Result<(), E> {
         let (from, to) = match self.filter.order {
             Order::BySource => (outer, inner),
             Order::ByDestination => (inner, outer),
         };
-        let only_some = self.reach.sets_mut().without(tally.any, tally.every);
+        let Answer { family, tally, only_some } = answer;
         (self.each)(self.reach.sets(), &Row { from, to, family, allowed: tally.any, only_some, depends_on_dns: tally.dns })
+    }
+
+    /// What was said before.
+    fn said_at(&self, place: NonZeroU32) -> Said {
+        let place = usize::try_from(place.get()).ok().and_then(|it| self.said.get(it - 1));
+        place.copied().unwrap_or(NOTHING_SAID)
+    }
+
+    /// Keeps what is said, each thing once.
+    fn keep(&mut self, said: Said) -> Option<NonZeroU32> {
+        let next = u32::try_from(self.said.len() + 1).ok().and_then(NonZeroU32::new)?;
+        let place = *self.places.entry(said).or_insert(next);
+        if place == next {
+            self.said.push(said);
+        }
+        Some(place)
+    }
+
+    fn answer(&mut self, family: Option<Family>, tally: Tally) -> Answer {
+        Answer { family, tally, only_some: self.reach.sets_mut().without(tally.any, tally.every) }
+    }
+
+    /// What is shown of the answers for all pairs of pods.
+    fn said(&mut self, slots: Slots) -> Said {
+        let settled = slots.settle(self.wanted, self.reach.sets_mut());
+        let all_denied = settled.iter().flatten().all(|(_, tally)| tally.is_denied());
+        let shown = |tally: Tally| match self.filter.shown {
+            Shown::Connections => !tally.is_denied(),
+            Shown::Denied => all_denied,
+        };
+        settled.map(|it| it.filter(|(_, tally)| shown(*tally))).map(|it| it.map(|(family, tally)| self.answer(family, tally)))
     }
 
     /// What `--from` and `--to` say about a side.
@@ -247,7 +342,7 @@ impl<'m, E, F: FnMut(&PortSets, &Row<'m>) -> Result<(), E>> Walk<'_, 'm, '_, F> 
     }
 
     /// Pods of one namespace.
-    fn near(&mut self, itself: bool, outer: &Unit, inner: &Unit) -> Slots {
+    fn near(&mut self, itself: bool, outer: &Unit, inner: &Unit) -> Said {
         let own = &self.matrix.units.own;
         let mut slots = Slots::default();
         for (a, count) in &outer.own {
@@ -263,37 +358,36 @@ impl<'m, E, F: FnMut(&PortSets, &Row<'m>) -> Result<(), E>> Walk<'_, 'm, '_, F> 
                 }
             }
         }
-        slots
+        self.said(slots)
     }
 
     /// Pods of different namespaces.
-    fn far(&mut self, outer: &Unit, inner: &Unit) -> Slots {
+    fn far(&mut self, outer: &Unit, inner: &Unit) -> Said {
         let mut slots = Slots::default();
-        for a in &outer.apart {
-            for b in &inner.apart {
-                let answer = self.answer(*a, *b);
-                slots.merge(answer, self.reach.sets_mut());
+        for a in self.kinds(Side::Outer).of(self.mixture(outer, Side::Outer)) {
+            for b in self.kinds(Side::Inner).of(self.mixture(inner, Side::Inner)) {
+                let (from, to) = self.directed(a, b);
+                let pair = pair(self.reach, from, to, |reach, from, to| reach.between_apart(from.alike.apart, to.alike.apart));
+                slots.merge(pair, self.reach.sets_mut());
             }
         }
-        slots
+        self.said(slots)
     }
 
-    fn answer(&mut self, a: usize, b: usize) -> Slots {
+    /// Whether a side calls.
+    fn calls(&self, side: Side) -> bool {
+        matches!((self.filter.order, side), (Order::BySource, Side::Outer) | (Order::ByDestination, Side::Inner))
+    }
+
+    /// The kinds of pods that other namespaces tell apart on a side.
+    fn kinds(&self, side: Side) -> &'m Kinds {
         let apart = &self.matrix.units.apart;
-        if let Some(known) = self.known.get(&a).and_then(|it| it.get(b)).copied().flatten() {
-            return known;
-        }
-        let (Some(outer), Some(inner)) = (apart.get(a), apart.get(b)) else { return Slots::default() };
-        let (from, to) = self.directed(outer, inner);
-        let answer = pair(self.reach, from, to, |reach, from, to| reach.between_apart(from.alike.apart, to.alike.apart));
-        if !self.known.contains_key(&a) && (self.known.len() + 1).saturating_mul(apart.len()) > KEPT {
-            self.known.clear();
-        }
-        let row = self.known.entry(a).or_insert_with(|| vec![None; apart.len()]);
-        if let Some(place) = row.get_mut(b) {
-            *place = Some(answer);
-        }
-        answer
+        if self.calls(side) { &apart.calling } else { &apart.called }
+    }
+
+    /// Which of its mixtures matters on a side.
+    fn mixture(&self, unit: &Unit, side: Side) -> usize {
+        if self.calls(side) { unit.apart.calling } else { unit.apart.called }
     }
 
     fn directed<T>(&self, outer: T, inner: T) -> (T, T) {
@@ -312,15 +406,7 @@ impl<'m, E, F: FnMut(&PortSets, &Row<'m>) -> Result<(), E>> Walk<'_, 'm, '_, F> 
         if !self.admits(side, unit) || matches!(self.selection(other), Some(Selection::Pods(_))) {
             return Vec::new();
         }
-        let mut runs: Vec<Run> = Vec::new();
-        for at in 0..self.ranges.len() {
-            let Some((first, last, end)) = self.ranges.get(at).copied() else { continue };
-            let tally = self.with_range(unit, side, end);
-            match runs.last_mut() {
-                Some(run) if run.2 == tally && run.0.is_ipv4() == first.is_ipv4() => run.1 = last,
-                Some(_) | None => runs.push((first, last, tally)),
-            }
-        }
+        let mut runs = self.all_runs(self.mixture(unit, side), side);
         let wanted = |selection: Option<&Selection>, run: &Run| selection.is_none_or(|it| it.has_range(run.0, run.1));
         let in_focus = |run: &Run| self.filter.focus.as_ref().is_none_or(|it| it.has_unit(unit) || it.has_range(run.0, run.1));
         runs.retain(|run| {
@@ -330,12 +416,33 @@ impl<'m, E, F: FnMut(&PortSets, &Row<'m>) -> Result<(), E>> Walk<'_, 'm, '_, F> 
         runs
     }
 
-    /// None if the unit has no address of the range's family.
-    fn with_range(&mut self, unit: &Unit, side: Side, range: End) -> Option<Tally> {
+    /// The same for a mixture of kinds, whatever is asked for.
+    fn all_runs(&mut self, mixture: usize, side: Side) -> Vec<Run> {
+        if let Some(known) = self.ran.get(&(mixture, side)) {
+            return known.clone();
+        }
+        let mut runs: Vec<Run> = Vec::new();
+        for at in 0..self.ranges.len() {
+            let Some((first, last, end)) = self.ranges.get(at).copied() else { continue };
+            let tally = self.with_range(mixture, side, end);
+            match runs.last_mut() {
+                Some(run) if run.2 == tally && run.0.is_ipv4() == first.is_ipv4() => run.1 = last,
+                Some(_) | None => runs.push((first, last, tally)),
+            }
+        }
+        if (self.ran.len() + 1).saturating_mul(self.ranges.len()) > KEPT_RANGES {
+            self.ran.clear();
+        }
+        self.ran.insert((mixture, side), runs.clone());
+        runs
+    }
+
+    /// None if the mixture has no address of the range's family.
+    fn with_range(&mut self, mixture: usize, side: Side, range: End) -> Option<Tally> {
         let family = range.address.map(Family::of);
-        let outbound = matches!((self.filter.order, side), (Order::BySource, Side::Outer) | (Order::ByDestination, Side::Inner));
+        let outbound = self.calls(side);
         let mut slots = Slots::default();
-        for slot in unit.apart.iter().filter_map(|it| self.matrix.units.apart.get(*it)).flatten() {
+        for slot in self.kinds(side).of(mixture).flatten() {
             if slot.family.is_some() && slot.family != family {
                 continue;
             }

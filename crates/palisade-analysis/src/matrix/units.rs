@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use palisade_engine::{Alike, AlikeApart, Reach};
+use palisade_engine::{Alike, Reach, Role};
 use palisade_model::{End, Endpoint, EndpointId, Family, Model};
 
 use super::By;
@@ -15,8 +15,10 @@ pub(super) struct Unit {
     pub(super) pods: Vec<EndpointId>,
     /// Kinds of its pods as their own namespace tells them apart, with how many there are.
     pub(super) own: Vec<(usize, usize)>,
-    /// Kinds of its pods as other namespaces tell them apart.
-    pub(super) apart: Vec<usize>,
+    /// Kinds of its pods as other namespaces tell them apart, by the number of their mixture: when they call, and when they are called.
+    pub(super) apart: ByRole<usize>,
+    /// The number of its namespace.
+    pub(super) space: usize,
 }
 
 /// One address of a kind of pods, with an end that stands for it.
@@ -32,31 +34,74 @@ pub(super) struct Slot {
 pub(super) struct Units {
     pub(super) units: Vec<Unit>,
     pub(super) own: Vec<Vec<Slot>>,
-    pub(super) apart: Vec<Vec<Slot>>,
+    pub(super) apart: ByRole<Kinds>,
+}
+
+/// Something for those who call, and for those who are called.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ByRole<T> {
+    pub(super) calling: T,
+    pub(super) called: T,
+}
+
+/// Kinds of pods as other namespaces tell them apart in one role, and the mixtures of them that some unit is.
+#[derive(Debug, Default)]
+pub(super) struct Kinds {
+    slots: Vec<Vec<Slot>>,
+    pub(super) mixtures: Vec<Vec<usize>>,
+}
+
+impl Kinds {
+    /// The kinds of a mixture.
+    pub(super) fn of(&self, mixture: usize) -> impl Iterator<Item = &Vec<Slot>> {
+        self.mixtures.get(mixture).into_iter().flatten().filter_map(|it| self.slots.get(*it))
+    }
 }
 
 /// What a pod has in common with its kind.
 type OwnKey = Vec<(Option<Family>, Alike)>;
-type ApartKey = Vec<(Option<Family>, AlikeApart)>;
+type ApartKey = Vec<(Option<Family>, Role)>;
 
 pub(super) fn units(model: &Model, reach: &Reach<'_>, by: By) -> Units {
     let mut units = Units::default();
     let mut own: HashMap<OwnKey, usize> = HashMap::new();
-    let mut apart: HashMap<ApartKey, usize> = HashMap::new();
-    let mut kinds: Vec<(usize, usize)> = Vec::with_capacity(model.endpoints.len());
+    let mut apart: ByRole<HashMap<ApartKey, usize>> = ByRole::default();
+    let mut kinds: Vec<PodKinds> = Vec::with_capacity(model.endpoints.len());
     for at in 0..model.endpoints.len() {
         let slots = slots(reach, EndpointId(at));
-        let key: ApartKey = slots.iter().map(|it| (it.family, it.alike.apart)).collect();
-        let of_apart = number(&mut apart, key, &mut units.apart, &slots);
+        let role = |role: fn(&Slot) -> Role| -> ApartKey { slots.iter().map(|it| (it.family, role(it))).collect() };
+        let calling = number(&mut apart.calling, role(|it| it.alike.apart.calling), &mut units.apart.calling.slots, &slots);
+        let called = number(&mut apart.called, role(|it| it.alike.apart.called), &mut units.apart.called.slots, &slots);
         let key: OwnKey = slots.iter().map(|it| (it.family, it.alike)).collect();
-        kinds.push((number(&mut own, key, &mut units.own, &slots), of_apart));
+        kinds.push((number(&mut own, key, &mut units.own, &slots), ByRole { calling, called }));
     }
-    units.units = match by {
+    let gathered = match by {
         By::Workload => named(model, &kinds, |_, endpoint| workload(endpoint)),
         By::Namespace => named(model, &kinds, |_, endpoint| format!("{}[Namespace]", endpoint.name.namespace)),
         By::Class => classes(model, &kinds),
     };
+    let mut mixtures: ByRole<HashMap<Vec<usize>, usize>> = ByRole::default();
+    let mut spaces: HashMap<Box<str>, usize> = HashMap::new();
+    for (mut unit, apart) in gathered {
+        let known = spaces.len();
+        unit.space = *spaces.entry(unit.namespace.clone()).or_insert(known);
+        unit.apart.calling = mixture(&mut mixtures.calling, apart.calling, &mut units.apart.calling);
+        unit.apart.called = mixture(&mut mixtures.called, apart.called, &mut units.apart.called);
+        units.units.push(unit);
+    }
     units
+}
+
+/// The kinds of a pod: for its own namespace, and for others.
+type PodKinds = (usize, ByRole<usize>);
+
+fn mixture(known: &mut HashMap<Vec<usize>, usize>, mut of: Vec<usize>, kinds: &mut Kinds) -> usize {
+    of.sort_unstable();
+    of.dedup();
+    *known.entry(of.clone()).or_insert_with(|| {
+        kinds.mixtures.push(of);
+        kinds.mixtures.len() - 1
+    })
 }
 
 /// The first address of each family, as connections use them.
@@ -79,28 +124,30 @@ fn number<K: Eq + std::hash::Hash>(known: &mut HashMap<K, usize>, key: K, all: &
     })
 }
 
+/// A unit, and the kinds of its pods as other namespaces tell them apart.
+type Gathered = (Unit, ByRole<Vec<usize>>);
+
 /// Collapses pods to the units they are named after.
-fn named(model: &Model, kinds: &[(usize, usize)], name: impl Fn(usize, &Endpoint) -> String) -> Vec<Unit> {
-    let mut units: BTreeMap<String, Unit> = BTreeMap::new();
+fn named(model: &Model, kinds: &[PodKinds], name: impl Fn(usize, &Endpoint) -> String) -> Vec<Gathered> {
+    let mut units: BTreeMap<String, Gathered> = BTreeMap::new();
     for (at, (endpoint, (own, apart))) in model.endpoints.iter().zip(kinds).enumerate() {
         let name = name(at, endpoint);
         let namespace = endpoint.name.namespace.clone();
-        let fresh = || Unit { name: name.clone(), namespace, pods: Vec::new(), own: Vec::new(), apart: Vec::new() };
-        let unit = units.entry(name.clone()).or_insert_with(fresh);
+        let fresh = || Unit { name: name.clone(), namespace, pods: Vec::new(), own: Vec::new(), apart: ByRole::default(), space: 0 };
+        let (unit, of_unit) = units.entry(name.clone()).or_insert_with(|| (fresh(), ByRole::default()));
         unit.pods.push(EndpointId(at));
         match unit.own.iter_mut().find(|it| it.0 == *own) {
             Some(known) => known.1 += 1,
             None => unit.own.push((*own, 1)),
         }
-        if !unit.apart.contains(apart) {
-            unit.apart.push(*apart);
-        }
+        of_unit.calling.push(apart.calling);
+        of_unit.called.push(apart.called);
     }
     units.into_values().collect()
 }
 
 /// Each class goes by its first workload, and how many others it has pods of.
-fn classes(model: &Model, kinds: &[(usize, usize)]) -> Vec<Unit> {
+fn classes(model: &Model, kinds: &[PodKinds]) -> Vec<Gathered> {
     let mut members: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     for (endpoint, (own, _)) in model.endpoints.iter().zip(kinds) {
         members.entry(*own).or_default().push(workload(endpoint));

@@ -29,7 +29,7 @@ use palisade_model::{Direction, EndpointId, Model, NodeId, PerDirection, PodName
 use rustc_hash::FxHashMap;
 
 pub use ports::{PortSetId, PortSets, Traffic};
-pub use reach::{Alike, AlikeApart, Reach, ReachEnd};
+pub use reach::{Alike, AlikeApart, Reach, ReachEnd, Role};
 pub use update::Change;
 
 use crate::compile::intern::{Interned, Lists, number};

@@ -6,6 +6,7 @@ use palisade_model::{Direction, End, EndpointId, PerDirection, Place};
 use rustc_hash::FxHashMap;
 
 use crate::compile::evaluate::{Passing, Relation, Sets};
+use crate::compile::intern::index;
 use crate::compile::ports::{PortSetId, PortSets};
 use crate::compile::rows::{Postings, Rows};
 use crate::compile::{Compiled, Foreign, Kind, Placed};
@@ -32,9 +33,19 @@ pub struct ReachEnd {
 /// Pods with the same of this fare alike with every end that is in none of their namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AlikeApart {
-    seen: u32,
-    egress: u32,
-    ingress: u32,
+    /// What matters when it calls.
+    pub calling: Role,
+    /// What matters when it is called.
+    pub called: Role,
+}
+
+/// One of two sides of a connection, as far as it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Role {
+    /// What its own policies do with others, as a row of one direction.
+    row: u32,
+    /// What policies of others do with it: the column of the rows of the other direction.
+    column: u32,
 }
 
 /// Pods with the same of this fare alike with every other pod, and with every end outside of the cluster.
@@ -42,6 +53,9 @@ pub struct AlikeApart {
 pub struct Alike {
     /// What matters to other namespaces.
     pub apart: AlikeApart,
+    seen: u32,
+    egress: u32,
+    ingress: u32,
     namespace: u32,
     labels: u32,
 }
@@ -85,8 +99,15 @@ impl Reach<'_> {
     pub fn alike(&self, end: &End) -> Option<Alike> {
         let Place::Pod(id) = end.place else { return None };
         let pod = self.compiled.pod(id)?;
-        let apart = AlikeApart { seen: self.compiled.seen(end)?, egress: pod.programs.egress, ingress: pod.programs.ingress };
-        Some(Alike { apart, namespace: pod.namespace, labels: pod.labels })
+        let seen = self.compiled.seen(end)?;
+        let PerDirection { egress, ingress } = pod.programs;
+        let role = |own: &Rows, program: u32, others: &Rows| {
+            let row = own.of_program.get(index(program)).copied()?;
+            Some(Role { row, column: others.columns(self.compiled).of_view(seen)? })
+        };
+        let calling = role(&self.rows.egress, egress, &self.rows.ingress)?;
+        let called = role(&self.rows.ingress, ingress, &self.rows.egress)?;
+        Some(Alike { apart: AlikeApart { calling, called }, seen, egress, ingress, namespace: pod.namespace, labels: pod.labels })
     }
 
     /// What `from` may open towards `to`, straight and not by way of a Service. None for an end that was not compiled.
@@ -101,8 +122,9 @@ impl Reach<'_> {
 
     /// What any pod that is alike with the first may open towards any that is alike with the second, if their namespaces differ.
     pub fn between_apart(&mut self, from: AlikeApart, to: AlikeApart) -> Option<ReachEnd> {
-        let egress = self.passes(Direction::Egress, from.egress, to.seen, Relation::Apart)?;
-        let ingress = self.passes(Direction::Ingress, to.ingress, from.seen, Relation::Apart)?;
+        let (from, to) = (from.calling, to.called);
+        let egress = self.rows.egress.at(self.compiled, from.row, to.column)?;
+        let ingress = self.rows.ingress.at(self.compiled, to.row, from.column)?;
         Some(self.both(egress, ingress))
     }
 
@@ -112,8 +134,8 @@ impl Reach<'_> {
             return self.between_apart(from.apart, to.apart);
         }
         let own = |labels| Relation::SameNamespace { labels };
-        let egress = self.passes(Direction::Egress, from.apart.egress, to.apart.seen, own(to.labels))?;
-        let ingress = self.passes(Direction::Ingress, to.apart.ingress, from.apart.seen, own(from.labels))?;
+        let egress = self.passes(Direction::Egress, from.egress, to.seen, own(to.labels))?;
+        let ingress = self.passes(Direction::Ingress, to.ingress, from.seen, own(from.labels))?;
         Some(self.both(egress, ingress))
     }
 

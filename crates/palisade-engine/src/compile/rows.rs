@@ -3,11 +3,13 @@
 //! Only ends that some condition of the program picks out are looked at. Tiers are worked out once for each distinct list of rules, programs once for
 //! each distinct triple of tiers.
 
+use std::sync::OnceLock;
+
 use palisade_model::Direction;
 use rustc_hash::FxHashMap;
 
 use crate::compile::evaluate::{Context, Outcome, Passing, Relation, Sets, combine};
-use crate::compile::intern::{Interned, Lists, index};
+use crate::compile::intern::{Interned, Lists, index, number};
 use crate::compile::ports::PortSetId;
 use crate::compile::prefixes::NOWHERE;
 use crate::compile::rules::{Everyone, Parts, Peers};
@@ -49,6 +51,53 @@ pub(crate) struct Rows {
     pub(crate) of_program: Vec<u32>,
     pub(crate) rows: Interned<Row>,
     pub(crate) passing: Interned<Passing>,
+    columns: OnceLock<Columns>,
+}
+
+/// Views that every row has the same value for are one column.
+#[derive(Debug)]
+pub(crate) struct Columns {
+    of_view: Vec<u32>,
+    /// A view of each.
+    first: Vec<u32>,
+}
+
+impl Columns {
+    fn of(rows: &[Row], foreign: &[Foreign]) -> Columns {
+        let mut values: Vec<Vec<(u32, u32)>> = vec![Vec::new(); foreign.len()];
+        for (row, number) in rows.iter().zip(0..) {
+            for (view, value) in &row.exceptions {
+                values.get_mut(index(*view)).into_iter().for_each(|it| it.push((number, *value)));
+            }
+        }
+        let mut known: FxHashMap<(Kind, Vec<(u32, u32)>), u32> = FxHashMap::default();
+        let mut columns = Columns { of_view: Vec::with_capacity(foreign.len()), first: Vec::new() };
+        for ((view, foreign), values) in (0..).zip(foreign).zip(values) {
+            let column = *known.entry((foreign.kind, values)).or_insert_with(|| {
+                columns.first.push(view);
+                number(columns.first.len() - 1)
+            });
+            columns.of_view.push(column);
+        }
+        columns
+    }
+
+    pub(crate) fn of_view(&self, view: u32) -> Option<u32> {
+        self.of_view.get(index(view)).copied()
+    }
+}
+
+impl Rows {
+    pub(crate) fn columns(&self, compiled: &Compiled) -> &Columns {
+        self.columns.get_or_init(|| Columns::of(self.rows.values(), compiled.foreign.values()))
+    }
+
+    /// What a row lets pass with those of a column.
+    pub(crate) fn at(&self, compiled: &Compiled, row: u32, column: u32) -> Option<Passing> {
+        let view = *self.columns(compiled).first.get(index(column))?;
+        let kind = compiled.foreign.get(view)?.kind;
+        self.passing.get(self.rows.get(row)?.at(view, kind)).copied()
+    }
 }
 
 /// Which views each condition picks out.
@@ -152,7 +201,7 @@ impl Rows {
             *triples.entry(triple).or_insert_with(|| rows.intern(working.whole(triple)))
         });
         let of_program = of_program.collect();
-        Rows { of_program, rows, passing: working.passing }
+        Rows { of_program, rows, passing: working.passing, columns: OnceLock::new() }
     }
 }
 
