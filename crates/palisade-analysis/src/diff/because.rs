@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use palisade_engine::{PortSetId, PortSets, Traffic, decide_direction};
-use palisade_model::{Direction, End, Family, Flow, Model, NamespaceSet, Path, Policy, Protocol, Reason, Subject, Verdict};
+use palisade_model::{
+    Direction, End, EndpointId, Family, Flow, Model, NamespaceSet, Path, Place, Policy, Protocol, Reason, Subject, Verdict,
+};
 
 use super::members::{Both, Id, Kind, Members, place};
 use super::merge::Line;
-use super::{Because, Between, outside};
+use super::{Because, Between, Presence, outside};
 use crate::matrix::units::Slot;
 
 /// Asks about pairs.
@@ -42,6 +44,11 @@ impl<'m> Asking<'m> {
                     *found.entry(because).or_default() += 1;
                 }
             }
+        }
+        // Of ends that come or go, what policies say about them is worth a word, and that none does only where all say so.
+        let said = |it: &Because| [&it.before, &it.after].into_iter().flatten().any(|it| it.1 != Reason::Default);
+        if line.delta.presence != Presence::Both && found.keys().any(said) {
+            found.retain(|it, _| said(it));
         }
         let mut found: Vec<(Because, usize)> = found.into_iter().collect();
         found.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
@@ -142,6 +149,8 @@ struct ByNamespace {
     own: BTreeMap<Box<str>, Vec<Policy>>,
     /// The namespace whose policies are in the model now.
     at: Option<Box<str>>,
+    /// Pods that were set beside others: only a pod and itself are never parted, not a pod and its likes.
+    twins: BTreeMap<EndpointId, EndpointId>,
 }
 
 impl ByNamespace {
@@ -154,7 +163,7 @@ impl ByNamespace {
                 Subject::Pods { namespaces: NamespaceSet::Matching(_), .. } | Subject::Unknown => cluster.push(policy),
             }
         }
-        ByNamespace { model, cluster, own, at: None }
+        ByNamespace { model, cluster, own, at: None, twins: BTreeMap::new() }
     }
 
     fn decide(&mut self, flow: &Flow, direction: Direction) -> (Verdict, Reason) {
@@ -162,7 +171,7 @@ impl ByNamespace {
             Direction::Egress => &flow.from,
             Direction::Ingress => &flow.to,
         };
-        if let palisade_model::Place::Pod(id) = end.place
+        if let Place::Pod(id) = end.place
             && let Some(namespace) = self.model.endpoint(id).map(|it| it.name.namespace.clone())
             && self.at.as_ref() != Some(&namespace)
         {
@@ -170,7 +179,19 @@ impl ByNamespace {
             self.model.policies = self.cluster.iter().chain(own).cloned().collect();
             self.at = Some(namespace);
         }
-        let walk = decide_direction(&self.model, flow, direction);
+        let flow = self.parted(flow);
+        let walk = decide_direction(&self.model, &flow, direction);
         (walk.verdict, walk.reason)
+    }
+
+    /// The flow between two pods, where one stands for several at both ends.
+    fn parted(&mut self, flow: &Flow) -> Flow {
+        let (Place::Pod(id), true) = (flow.to.place, flow.from.place == flow.to.place) else { return flow.clone() };
+        let Some(endpoint) = self.model.endpoint(id).cloned() else { return flow.clone() };
+        let twin = *self.twins.entry(id).or_insert_with(|| {
+            self.model.endpoints.push(endpoint);
+            EndpointId(self.model.endpoints.len() - 1)
+        });
+        Flow { to: End { place: Place::Pod(twin), ..flow.to }, ..flow.clone() }
     }
 }
