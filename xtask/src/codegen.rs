@@ -12,6 +12,7 @@ const GENERATED: [(&str, &[&str]); 8] = [
     ("docs/schema/explanation.v1.json", &["schema", "explanation"]),
     ("docs/schema/test-report.v1.json", &["schema", "test-report"]),
     ("docs/schema/matrix.v1.json", &["schema", "matrix"]),
+    ("docs/schema/diff.v1.json", &["schema", "diff"]),
     ("docs/schema/probe-report.v1.json", &["schema", "probe-report"]),
     ("docs/schema/lab-status.v1.json", &["schema", "lab-status"]),
     ("docs/schema/denial.v1.json", &["schema", "denial"]),

@@ -38,9 +38,13 @@ impl<'d> Everyone<'d> {
         Everyone { units: &diff.units, counts }
     }
 
-    /// A side of a change.
-    pub(crate) fn said(&self, group: &Group, verb: Verb, extent: Extent) -> String {
-        let mut said = self.workloads(&group.units, verb);
+    /// A side of a change, opposite to another. A workload that stands there alone is not missed here.
+    pub(crate) fn said(&self, group: &Group, opposite: &Group, verb: Verb, extent: Extent) -> String {
+        let alone = match (opposite.units.as_slice(), opposite.ranges.is_empty()) {
+            ([only], true) => self.units.get(only.unit).filter(|_| group.units.iter().all(|it| it.unit != only.unit)),
+            (_, true | false) => None,
+        };
+        let mut said = self.workloads(&group.units, alone.map(|it| it.namespace.as_str()), verb);
         said.extend(ranges(&group.ranges));
         let more = said.len().saturating_sub(NAMED);
         match (extent, more) {
@@ -61,7 +65,8 @@ impl<'d> Everyone<'d> {
         }
     }
 
-    fn workloads(&self, members: &[Member], verb: Verb) -> Vec<String> {
+    fn workloads(&self, members: &[Member], short_of_one: Option<&str>, verb: Verb) -> Vec<String> {
+        let count = |namespace: &str| self.count(namespace, verb).saturating_sub(usize::from(short_of_one == Some(namespace)));
         let mut by_namespace: BTreeMap<&str, Vec<(&Unit, Part)>> = BTreeMap::new();
         for member in members {
             if let Some(unit) = self.units.get(member.unit) {
@@ -70,11 +75,11 @@ impl<'d> Everyone<'d> {
         }
         let whole: BTreeSet<&str> = by_namespace
             .iter()
-            .filter(|(namespace, units)| units.len() == self.count(namespace, verb) && units.iter().all(|it| it.1 == Part::AllPods))
+            .filter(|(namespace, units)| units.len() == count(namespace) && units.iter().all(|it| it.1 == Part::AllPods))
             .map(|(namespace, _)| *namespace)
             .collect();
-        let inhabited: BTreeSet<&str> = self.counts.keys().copied().filter(|it| self.count(it, verb) > 0).collect();
-        let covered: usize = whole.iter().map(|it| self.count(it, verb)).sum();
+        let inhabited: BTreeSet<&str> = self.counts.keys().copied().filter(|it| count(it) > 0).collect();
+        let covered: usize = whole.iter().map(|it| count(it)).sum();
         let without: Vec<&str> = inhabited.difference(&whole).copied().collect();
         let mut said = Vec::new();
         let together = match without.as_slice() {

@@ -29,8 +29,8 @@ pub fn differed(diff: &Diff, old: &Sources, new: &Sources, diagnostics: Vec<Diff
     let named = |presence| diff.units.iter().filter(|it| it.presence == presence).map(|it| it.name.clone()).collect();
     let change = |it: &Change| DiffChange {
         change: verb(it.verb),
-        from: ends(diff, &everyone, &it.from, it.verb),
-        to: ends(diff, &everyone, &it.to, it.verb),
+        from: ends(diff, &everyone, &it.from, &it.to, it.verb),
+        to: ends(diff, &everyone, &it.to, &it.from, it.verb),
         within: match it.between {
             Between::Any => DiffWithin::Any,
             Between::SameNamespace => DiffWithin::SameNamespace,
@@ -65,7 +65,7 @@ fn verb(it: Verb) -> DiffVerb {
     }
 }
 
-fn ends(diff: &Diff, everyone: &Everyone<'_>, group: &Group, verb: Verb) -> DiffEnds {
+fn ends(diff: &Diff, everyone: &Everyone<'_>, group: &Group, opposite: &Group, verb: Verb) -> DiffEnds {
     let units = group.units.iter().filter_map(|it| diff.units.get(it.unit).map(|unit| (unit, it.part)));
     let workloads = units.map(|(unit, part)| DiffWorkload {
         name: unit.name.clone(),
@@ -73,7 +73,7 @@ fn ends(diff: &Diff, everyone: &Everyone<'_>, group: &Group, verb: Verb) -> Diff
         only_some_pods: part == Part::SomePods,
     });
     DiffEnds {
-        name: everyone.said(group, verb, Extent::Short),
+        name: everyone.said(group, opposite, verb, Extent::Short),
         workloads: workloads.collect(),
         addresses: group.ranges.iter().map(|(first, last)| [first.to_string(), last.to_string()]).collect(),
     }
@@ -200,10 +200,10 @@ pub fn csv(diff: &Diff, report: &v1::Diff) -> String {
     let everyone = Everyone::of(diff);
     let mut out = String::from(CSV_HEAD);
     for (change, it) in diff.changes.iter().zip(&report.changes) {
-        let to = format!("{}{}", everyone.said(&change.to, change.verb, Extent::Whole), within_said(it.within));
+        let to = format!("{}{}", everyone.said(&change.to, &change.from, change.verb, Extent::Whole), within_said(it.within));
         let fields = [
             verb_said(it.change).to_owned(),
-            everyone.said(&change.from, change.verb, Extent::Whole),
+            everyone.said(&change.from, &change.to, change.verb, Extent::Whole),
             to,
             connections_said(it),
             causes(it, |it| it.before.as_ref(), Extent::Whole),

@@ -1,6 +1,6 @@
 //! Which policies are responsible: `decide` asked about pairs of a line, in both versions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
 use palisade_engine::{PortSetId, PortSets, Traffic, decide_direction};
@@ -10,6 +10,7 @@ use palisade_model::{
 
 use super::members::{Both, Id, Kind, Members, place};
 use super::merge::Line;
+use super::suspects::Affected;
 use super::{Because, Between, Presence, outside};
 use crate::matrix::units::Slot;
 
@@ -18,6 +19,8 @@ pub(super) struct Asking<'m> {
     members: &'m Members,
     ranges: &'m [(IpAddr, IpAddr)],
     versions: Both<ByNamespace>,
+    /// In which directions something can differ.
+    directions: Vec<Direction>,
 }
 
 /// An end of a question.
@@ -28,8 +31,11 @@ enum Asked<'m> {
 }
 
 impl<'m> Asking<'m> {
-    pub(super) fn new(old: &Model, new: &Model, members: &'m Members, ranges: &'m [(IpAddr, IpAddr)]) -> Asking<'m> {
-        Asking { members, ranges, versions: Both { old: ByNamespace::of(old), new: ByNamespace::of(new) } }
+    pub(super) fn new(old: &Model, new: &Model, members: &'m Members, ranges: &'m [(IpAddr, IpAddr)], affected: &[Affected]) -> Asking<'m> {
+        let touched = members.kinds.iter().any(|it| it.touched);
+        let can_differ = |direction: &Direction| touched || affected.iter().any(|it| it.direction == *direction);
+        let directions = Direction::BOTH.into_iter().filter(can_differ).collect();
+        Asking { members, ranges, versions: Both { old: ByNamespace::of(old), new: ByNamespace::of(new) }, directions }
     }
 
     /// All that is responsible for a line, the most frequent first.
@@ -93,7 +99,7 @@ impl<'m> Asking<'m> {
         };
         let flows = Both { old: flow(|it| &it.slots.old), new: flow(|it| &it.slots.new) };
         let mut all = Vec::new();
-        for direction in Direction::BOTH {
+        for direction in self.directions.iter().copied() {
             let before = flows.old.as_ref().map(|it| self.versions.old.decide(it, direction));
             let after = flows.new.as_ref().map(|it| self.versions.new.decide(it, direction));
             let same = matches!((&before, &after), (Some(before), Some(after)) if before.0 == after.0);
@@ -146,7 +152,10 @@ fn ends(from: Asked<'_>, to: Asked<'_>, family: Option<Family>, slots: fn(&Kind)
 struct ByNamespace {
     model: Model,
     cluster: Vec<Policy>,
+    /// Those of each namespace that was not asked yet.
     own: BTreeMap<Box<str>, Vec<Policy>>,
+    /// All that can select in each namespace that was.
+    ready: HashMap<Box<str>, Vec<Policy>>,
     /// The namespace whose policies are in the model now.
     at: Option<Box<str>>,
     /// Pods that were set beside others: only a pod and itself are never parted, not a pod and its likes.
@@ -163,7 +172,7 @@ impl ByNamespace {
                 Subject::Pods { namespaces: NamespaceSet::Matching(_), .. } | Subject::Unknown => cluster.push(policy),
             }
         }
-        ByNamespace { model, cluster, own, at: None, twins: BTreeMap::new() }
+        ByNamespace { model, cluster, own, ready: HashMap::new(), at: None, twins: BTreeMap::new() }
     }
 
     fn decide(&mut self, flow: &Flow, direction: Direction) -> (Verdict, Reason) {
@@ -175,9 +184,14 @@ impl ByNamespace {
             && let Some(namespace) = self.model.endpoint(id).map(|it| it.name.namespace.clone())
             && self.at.as_ref() != Some(&namespace)
         {
-            let own = self.own.get(&namespace).map_or(&[][..], Vec::as_slice);
-            self.model.policies = self.cluster.iter().chain(own).cloned().collect();
-            self.at = Some(namespace);
+            let of_namespace = match self.ready.remove(&namespace) {
+                Some(known) => known,
+                None => self.cluster.iter().cloned().chain(self.own.remove(&namespace).unwrap_or_default()).collect(),
+            };
+            let before = std::mem::replace(&mut self.model.policies, of_namespace);
+            if let Some(left) = self.at.replace(namespace) {
+                self.ready.insert(left, before);
+            }
         }
         let flow = self.parted(flow);
         let walk = decide_direction(&self.model, &flow, direction);

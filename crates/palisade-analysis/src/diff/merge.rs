@@ -70,7 +70,35 @@ pub(super) fn lines(members: &Members, found: &Found) -> Vec<Line> {
     }
     let lines = joined(lines, |it| &it.to, |it| &mut it.from);
     let lines = joined(lines, |it| &it.from, |it| &mut it.to);
-    lines.into_iter().filter(|it| pairs(members, it) > 0).collect()
+    lines.into_iter().map(|it| trimmed(members, it)).filter(|it| it.from != Ends::default() && it.to != Ends::default()).collect()
+}
+
+/// The line without those who have nobody on the other side. A pod that nobody stands beside is no pair with itself.
+fn trimmed(members: &Members, line: Line) -> Line {
+    let count = |kinds: &[Id]| {
+        let mut by: HashMap<Id, usize> = HashMap::new();
+        for kind in kinds {
+            *by.entry(members.namespace_of(*kind)).or_default() += 1;
+        }
+        by
+    };
+    let between = line.between;
+    let trim = |ends: &Ends, others: &Ends| {
+        let by_namespace = count(&others.kinds);
+        let has_other = |it: &&Id| {
+            let near = by_namespace.get(&members.namespace_of(**it)).copied().unwrap_or(0);
+            let all = others.kinds.len() + others.ranges.len();
+            let itself = usize::from(others.kinds.binary_search(it).is_ok() && members.kind(**it).is_some_and(|kind| kind.lone));
+            match between {
+                Between::Any => all > itself,
+                Between::SameNamespace => near > itself,
+                Between::OtherNamespaces => all > near,
+            }
+        };
+        Ends { kinds: ends.kinds.iter().filter(has_other).copied().collect(), ranges: ends.ranges.clone() }
+    };
+    let (from, to) = (trim(&line.from, &line.to), trim(&line.to, &line.from));
+    Line { from, to, ..line }
 }
 
 /// Kinds by the ranges that they have something in common with.
@@ -196,26 +224,5 @@ fn narrowed(members: &Members, between: Between, from: &mut Vec<Id>, to: &mut Ve
             }
             if of(from).is_disjoint(&of(to)) { Between::Any } else { Between::OtherNamespaces }
         }
-    }
-}
-
-/// How many pairs of kinds a line speaks of. A pod that nobody stands beside is no pair with itself.
-pub(super) fn pairs(members: &Members, line: &Line) -> usize {
-    let count = |kinds: &[Id]| {
-        let mut by: BTreeMap<Id, usize> = BTreeMap::new();
-        for kind in kinds {
-            *by.entry(members.namespace_of(*kind)).or_default() += 1;
-        }
-        by
-    };
-    let (from, to) = (&line.from.kinds, &line.to.kinds);
-    let (sources, destinations) = (count(from), count(to));
-    let same: usize = sources.iter().map(|(namespace, count)| count * destinations.get(namespace).copied().unwrap_or(0)).sum();
-    let lone = || from.iter().filter(|it| to.binary_search(it).is_ok() && members.kind(**it).is_some_and(|kind| kind.lone)).count();
-    let all = (from.len() + line.from.ranges.len()) * (to.len() + line.to.ranges.len());
-    match line.between {
-        Between::Any => all - lone(),
-        Between::SameNamespace => same - lone(),
-        Between::OtherNamespaces => all - same,
     }
 }

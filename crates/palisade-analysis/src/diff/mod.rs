@@ -189,9 +189,9 @@ impl Version<'_, '_> {
         let Comparison { found, sets, .. } = comparison;
         let lines = merge::lines(&members, &found);
         let telling = Telling::of(&members, &ranges);
-        let mut because = because::Asking::new(old.model, self.model, &members, &ranges);
+        let mut because = because::Asking::new(old.model, self.model, &members, &ranges, &affected);
         let mut changes: Vec<Change> = lines.iter().map(|line| telling.change(line, because.of(&sets, line))).collect();
-        let key = |group: &Group| (group.units.iter().map(|it| it.unit).collect::<Vec<_>>(), group.ranges.clone());
+        let key = |group: &Group| (group.units.is_empty(), group.units.iter().map(|it| it.unit).collect::<Vec<_>>(), group.ranges.clone());
         changes.sort_by_cached_key(|it| (it.verb, key(&it.to), key(&it.from), it.family));
         Diff { units: members.units, changes, sets }
     }
