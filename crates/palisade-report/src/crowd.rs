@@ -11,6 +11,9 @@ const EXCEPTIONS: usize = 3;
 /// Things that are named one by one, at most, where not all are wanted.
 pub(crate) const NAMED: usize = 8;
 
+/// Workloads of one name that are said together, at least.
+const NAMESAKES: usize = 3;
+
 /// How much is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
@@ -24,18 +27,22 @@ pub(crate) struct Everyone<'d> {
     units: &'d [Unit],
     /// How many each namespace has: of both versions, of the new one, of the old one.
     counts: BTreeMap<&'d str, [usize; 3]>,
+    /// How many have each name, whatever their namespace; counted in the same way.
+    namesakes: BTreeMap<&'d str, [usize; 3]>,
 }
 
 impl<'d> Everyone<'d> {
     pub(crate) fn of(diff: &'d Diff) -> Everyone<'d> {
         let mut counts: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
+        let mut namesakes: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
         for unit in &diff.units {
-            let [both, new, old] = counts.entry(&unit.namespace).or_default();
-            *both += usize::from(unit.presence == Presence::Both);
-            *new += usize::from(unit.presence != Presence::Gone);
-            *old += usize::from(unit.presence != Presence::New);
+            for [both, new, old] in [counts.entry(unit.namespace.as_str()).or_default(), namesakes.entry(bare(unit)).or_default()] {
+                *both += usize::from(unit.presence == Presence::Both);
+                *new += usize::from(unit.presence != Presence::Gone);
+                *old += usize::from(unit.presence != Presence::New);
+            }
         }
-        Everyone { units: &diff.units, counts }
+        Everyone { units: &diff.units, counts, namesakes }
     }
 
     /// A side of a change, opposite to another. A workload that stands there alone is not missed here.
@@ -45,24 +52,25 @@ impl<'d> Everyone<'d> {
             (_, true | false) => None,
         };
         let mut said = self.workloads(&group.units, alone.map(|it| it.namespace.as_str()), verb);
-        said.extend(ranges(&group.ranges));
-        let more = said.len().saturating_sub(NAMED);
-        match (extent, more) {
-            (Extent::Short, 2..) => {
-                said.truncate(NAMED);
-                format!("{} and {more} more", said.join(", "))
-            }
-            (Extent::Short | Extent::Whole, _) => said.join(", "),
-        }
+        cut(&mut said, extent, "workloads");
+        let mut addresses = ranges(&group.ranges);
+        cut(&mut addresses, extent, "ranges");
+        said.extend(addresses);
+        said.join(", ")
     }
 
     fn count(&self, namespace: &str, verb: Verb) -> usize {
-        let [both, new, old] = self.counts.get(namespace).copied().unwrap_or_default();
-        match verb {
-            Verb::Opened | Verb::Changed | Verb::Closed => both,
-            Verb::Added => new,
-            Verb::Removed => old,
+        number(self.counts.get(namespace), verb)
+    }
+
+    /// Names that are here from every namespace that has them, with how often.
+    fn everywhere<'u>(&self, units: impl Iterator<Item = &'u (&'u Unit, Part)>, verb: Verb) -> BTreeMap<&'u str, usize> {
+        let mut met: BTreeMap<&str, usize> = BTreeMap::new();
+        for (unit, _) in units.filter(|it| it.1 == Part::AllPods) {
+            *met.entry(bare(unit)).or_default() += 1;
         }
+        met.retain(|name, count| *count >= NAMESAKES && *count == number(self.namesakes.get(name), verb));
+        met
     }
 
     fn workloads(&self, members: &[Member], short_of_one: Option<&str>, verb: Verb) -> Vec<String> {
@@ -91,18 +99,43 @@ impl<'d> Everyone<'d> {
         };
         let all = together.is_some();
         said.extend(together);
-        for (namespace, units) in by_namespace {
+        let everywhere = if all { BTreeMap::new() } else { self.everywhere(by_namespace.values().flatten(), verb) };
+        said.extend(everywhere.iter().map(|(name, count)| format!("*/{name} ({count})")));
+        for (namespace, units) in &by_namespace {
+            let rest = units.iter().filter(|it| !everywhere.contains_key(bare(it.0)));
             match (whole.contains(namespace), units.len()) {
                 (true, _) if all => {}
-                (true, count @ 2..) => said.push(format!("{namespace}/* ({count})")),
-                (true | false, _) => said.extend(units.into_iter().map(named)),
+                (true, count @ 2..) if rest.clone().count() > 0 => said.push(format!("{namespace}/* ({count})")),
+                (true | false, _) => said.extend(rest.map(named)),
             }
         }
         said
     }
 }
 
-fn named((unit, part): (&Unit, Part)) -> String {
+fn number(counts: Option<&[usize; 3]>, verb: Verb) -> usize {
+    let [both, new, old] = counts.copied().unwrap_or_default();
+    match verb {
+        Verb::Opened | Verb::Changed | Verb::Closed => both,
+        Verb::Added => new,
+        Verb::Removed => old,
+    }
+}
+
+/// `web[Deployment]` of `shop/web[Deployment]`.
+fn bare(unit: &Unit) -> &str {
+    unit.name.split_once('/').map_or(unit.name.as_str(), |it| it.1)
+}
+
+fn cut(said: &mut Vec<String>, extent: Extent, what: &str) {
+    let more = said.len().saturating_sub(NAMED);
+    if extent == Extent::Short && more > 1 {
+        said.truncate(NAMED);
+        said.push(format!("{more} more {what}"));
+    }
+}
+
+fn named((unit, part): &(&Unit, Part)) -> String {
     match part {
         Part::AllPods => unit.name.clone(),
         Part::SomePods => format!("some pods of {}", unit.name),

@@ -2,7 +2,7 @@
 
 use crate::diff::{connections_said, verb_said, within_said};
 use crate::diff_text::answer;
-use crate::v1::{Diff, DiffBecause, DiffCause, DiffChange, DiffEnds};
+use crate::v1::{Diff, DiffBecause, DiffCause, DiffChange, DiffEnds, DiffVersion};
 
 const HEAD: &str = r#"<!doctype html>
 <html lang="en">
@@ -46,7 +46,12 @@ pub fn diff_html(it: &Diff) -> String {
         block(&mut out, change);
     }
     for it in &it.diagnostics {
-        out.push_str(&format!("<p class=\"note\">{} {}</p>\n", escaped(&it.diagnostic.severity), escaped(&it.diagnostic.message)));
+        let version = match it.version {
+            DiffVersion::Old => "old version",
+            DiffVersion::New => "new version",
+        };
+        let (severity, message) = (&it.diagnostic.severity, &it.diagnostic.message);
+        out.push_str(&format!("<p class=\"note\">{version}: {}: {}</p>\n", escaped(severity), escaped(message)));
     }
     out.push_str("</body>\n</html>\n");
     out

@@ -90,7 +90,7 @@ pub enum DiffWithin {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DiffEnds {
-    /// In few words, cut where there are many: `shop/* (5)`, `every namespace but shop (120)`, `any address`.
+    /// In few words, cut where there are many: `shop/* (5)`, `*/db[StatefulSet] (20)`, `every namespace but shop (120)`, `any address`.
     pub name: String,
     /// The workloads, all of them.
     pub workloads: Vec<DiffWorkload>,
