@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use crate::workspace::{output, root};
 
 /// A committed file, and the arguments that make the binary print it.
-const GENERATED: [(&str, &[&str]); 8] = [
+const GENERATED: [(&str, &[&str]); 9] = [
     ("docs/schema/explanation.v1.json", &["schema", "explanation"]),
     ("docs/schema/test-report.v1.json", &["schema", "test-report"]),
     ("docs/schema/matrix.v1.json", &["schema", "matrix"]),
