@@ -1,8 +1,9 @@
-//! Questions over decided policy: explain, expectations, the matrix.
+//! Questions over decided policy: explain, expectations, the matrix, the difference between two clusters.
 //!
 //! Every verdict in here comes from `palisade_engine::decide`, or for whole clusters from `Reach`, which is held against it; this crate chooses what to ask and orders the answers for people.
 #![warn(clippy::as_conversions)]
 
+pub mod diff;
 pub mod expect;
 mod explain;
 mod flip;

@@ -154,7 +154,7 @@ fn service_of(key: &ObjectKey, service: &Service) -> palisade_model::Service {
 }
 
 /// Who owns whom, up to the outermost workload that is known.
-struct Owners {
+pub(crate) struct Owners {
     /// Controller of each workload object; `None` for those at the top.
     above: BTreeMap<ObjectKey, Option<OwnerReference>>,
     /// Workloads that some pod belongs to, directly or not.
@@ -163,7 +163,7 @@ struct Owners {
 }
 
 impl Owners {
-    fn of<'o>(objects: impl Iterator<Item = (&'o ObjectKey, &'o Body)> + Clone) -> Owners {
+    pub(crate) fn of<'o>(objects: impl Iterator<Item = (&'o ObjectKey, &'o Body)> + Clone) -> Owners {
         let mut owners = Owners { above: BTreeMap::new(), populated: BTreeSet::new(), node_of: BTreeMap::new() };
         for (key, body) in objects.clone() {
             if let Body::Workload(workload) = body {
@@ -192,7 +192,7 @@ impl Owners {
     }
 
     /// The workloads above a pod, innermost first. The last one is what users know it by.
-    fn chain(&self, key: &ObjectKey, pod: &Pod) -> Vec<ObjectKey> {
+    pub(crate) fn chain(&self, key: &ObjectKey, pod: &Pod) -> Vec<ObjectKey> {
         let mut chain: Vec<ObjectKey> = Vec::new();
         let mut owner = pod.meta.owner.as_ref();
         while let Some(reference) = owner {

@@ -15,10 +15,10 @@ use crate::{cluster, policy};
 /// Objects by name. What is read later replaces what was read before, as `kubectl apply` would.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
-    objects: BTreeMap<ObjectKey, Body>,
-    sources: Sources,
-    diagnostics: Vec<Diagnostic>,
-    irrelevant: BTreeMap<String, usize>,
+    pub(crate) objects: BTreeMap<ObjectKey, Body>,
+    pub(crate) sources: Sources,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+    pub(crate) irrelevant: BTreeMap<String, usize>,
 }
 
 /// What the objects mean, at one moment.

@@ -6,6 +6,7 @@
 
 mod cluster;
 mod index;
+mod over;
 mod policy;
 mod sources;
 

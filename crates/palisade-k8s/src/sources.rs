@@ -76,6 +76,18 @@ impl Sources {
         self.objects.insert(key, extent);
     }
 
+    /// Those of another count from now on, where both have an object.
+    pub(crate) fn put_over(&mut self, over: Sources) {
+        let known = self.texts.len();
+        self.texts.extend(over.texts);
+        let placed = |(key, it): (ObjectKey, Extent)| (key, Extent { text: it.text + known, span: it.span });
+        self.objects.extend(over.objects.into_iter().map(placed));
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.objects.keys()
+    }
+
     pub(crate) fn forget(&mut self, key: &ObjectKey) {
         self.objects.remove(key);
     }

@@ -4,7 +4,11 @@
 //! text. The text says nothing that the JSON does not.
 #![warn(missing_docs, clippy::as_conversions)]
 
+mod crowd;
 mod denied;
+pub mod diff;
+mod diff_html;
+mod diff_text;
 mod explained;
 mod junit;
 pub mod lab_text;
@@ -19,6 +23,8 @@ pub mod v1;
 mod words;
 
 pub use denied::{Broken, DecidedBy, Denied, denied};
+pub use diff_html::diff_html;
+pub use diff_text::diff_text;
 pub use explained::{explained, verdict};
 pub use junit::junit;
 pub use matrix_text::{Crowd, Group};

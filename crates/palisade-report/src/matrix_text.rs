@@ -118,7 +118,7 @@ fn short(name: &str) -> &str {
     name.strip_suffix(']').and_then(|it| it.rsplit_once('[')).map_or(name, |it| it.0)
 }
 
-fn ranges(all: &[(IpAddr, IpAddr)]) -> Vec<String> {
+pub(crate) fn ranges(all: &[(IpAddr, IpAddr)]) -> Vec<String> {
     let said: Vec<String> = all.iter().map(|(first, last)| range(*first, *last)).collect();
     if said == ["any IPv4 address", "any IPv6 address"] { vec!["any address".to_owned()] } else { said }
 }

@@ -15,6 +15,7 @@ Examples:
   kubectl get netpol,ns,pods -A -o yaml | palisade explain -f - --from shop/web --to shop/db --port 80
   palisade test -f manifests/ expectations.yaml
   palisade matrix -f manifests/ -o csv                            who reaches whom, on which ports
+  palisade diff main/ branch/                                     which connections a change opens and closes, and why
   palisade lab up -f manifests/                                   a cluster of namespaces, with real packets
 
 As a kubectl plugin: name the binary kubectl-palisade, on your PATH, and say `kubectl palisade …`.
@@ -50,6 +51,7 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     Test(TestArgs),
     Matrix(MatrixArgs),
+    Diff(DiffArgs),
     Nft(NftArgs),
     Lab(crate::lab::LabArgs),
     Demo(DemoArgs),
@@ -233,6 +235,81 @@ pub(crate) enum MatrixOutput {
     Dot,
 }
 
+/// Which connections a change opens and closes, and by which policies
+///
+/// Two versions of the objects are compared: connections that are allowed now and were not before are opened, the other way round closed, and changed
+/// where some traffic of a pair opened and some closed. Whoever changes alike is one line. Under each line stands what was responsible and what is now.
+///
+/// Pods are held against those of the same name, else of the same workload. Connections of workloads that only one version has are listed as added and
+/// removed, apart from the others, and count for `--fail-on any` only. What passes only if a domain name resolves is told apart, and counts as opened when
+/// it was denied, as closed when it was allowed. Nodes are left out, and so is what a pod without an owner may open towards itself.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  palisade diff main/ branch/                            two folders
+  palisade diff old.yaml new.yaml -o md                  for a comment on a pull request
+  palisade diff manifests/ --apply change.yaml           a folder, and the same with some objects put over it
+  palisade diff --live --apply change.yaml               the cluster of your kubeconfig, and the same with some objects put over it
+  palisade diff main/ branch/ --focus shop --port 5432   what it does to the database of the shop
+  helm template . | palisade diff --live --apply - -o html > diff.html
+  palisade diff main/ branch/ --fail-on any              exit 1 if anything changes at all
+
+Exit codes: 0 nothing that is looked for, 1 something is (`--fail-on`), 2 could not tell.")]
+pub(crate) struct DiffArgs {
+    /// The old version and the new one: each a file, a folder or `-` for standard input
+    ///
+    /// YAML of any number of documents, JSON, and Lists. Folders are read with all their .yaml, .yml and .json files.
+    #[arg(value_name = "OLD NEW", num_args = 0..=2)]
+    pub(crate) versions: Vec<String>,
+    /// The old version is the cluster of your kubeconfig
+    #[arg(long)]
+    pub(crate) live: bool,
+    /// The new version is the old one with these objects put over it: those of the same name are replaced, others added; may be repeated
+    ///
+    /// Pods that run follow the template of a Deployment, StatefulSet or DaemonSet in it, with their names and addresses.
+    #[arg(long, value_name = "FILE|DIR|-")]
+    pub(crate) apply: Vec<String>,
+    /// What to exit 1 for
+    #[arg(long, value_name = "WHAT", default_value = "opened")]
+    pub(crate) fail_on: FailOn,
+    /// Only changes with this end on either side, written as for `palisade matrix`
+    #[arg(long, value_name = "END")]
+    pub(crate) focus: Option<String>,
+    /// Only connections to this port, of tcp unless it says otherwise, as in udp/53
+    #[arg(long, short = 'p', value_name = "[PROTOCOL/]PORT")]
+    pub(crate) port: Option<String>,
+    /// text for people, json for programs (`palisade schema diff`), csv, md for a table, html for a page
+    #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
+    pub(crate) output: DiffOutput,
+    /// The kubeconfig to use, instead of KUBECONFIG, ~/.kube/config or the pod's own account
+    #[arg(long, value_name = "FILE", requires = "live")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig to use
+    #[arg(long, value_name = "NAME", requires = "live")]
+    pub(crate) context: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailOn {
+    /// A connection between workloads of both versions that is or may be allowed now, and was not before
+    Opened,
+    /// A connection between workloads of both versions that is or may be denied now, and was not before
+    Closed,
+    /// Any change, those of new and removed workloads included
+    Any,
+    /// Nothing
+    None,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DiffOutput {
+    Text,
+    Json,
+    Csv,
+    Md,
+    Html,
+}
+
 /// Show the nftables ruleset of a node, or walk a packet through it, without a kernel
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -323,6 +400,8 @@ pub(crate) enum SchemaOf {
     TestReport,
     /// The schema of `matrix -o json`
     Matrix,
+    /// The schema of `diff -o json`
+    Diff,
     /// The schema of `lab probe -o json`
     ProbeReport,
     /// The schema of `lab status -o json`

@@ -33,6 +33,21 @@ pub(crate) fn read(args: &InputArgs) -> Result<Input> {
 }
 
 pub(crate) fn from(gathered: Gathered) -> Input {
+    let (index, unavailable) = indexed(gathered);
+    Input { snapshot: index.snapshot(), unavailable }
+}
+
+/// A cluster, and the same with objects put over it.
+pub(crate) fn with_over(gathered: Gathered, over: Gathered) -> (Input, Input) {
+    let (mut index, unavailable) = indexed(gathered);
+    let old = Input { snapshot: index.snapshot(), unavailable: unavailable.clone() };
+    let (over, _) = indexed(over);
+    index.put_over(over);
+    (old, Input { snapshot: index.snapshot(), unavailable })
+}
+
+/// The objects, and what could not be listed, in sentences.
+fn indexed(gathered: Gathered) -> (Index, Vec<String>) {
     let mut index = Index::default();
     index.note(gathered.diagnostics);
     for text in gathered.texts {
@@ -47,7 +62,7 @@ pub(crate) fn from(gathered: Gathered) -> Input {
         true => Vec::new(),
         false => vec![format!("this user may not list {}, so the answer is without what they would say", others.join(", "))],
     };
-    Input { snapshot: index.snapshot(), unavailable }
+    (index, unavailable)
 }
 
 /// A pipe whose first half failed looks like a cluster without policies.
@@ -59,7 +74,7 @@ fn nothing_read() -> Diagnostic {
         object: Box::default(),
         path: Box::default(),
         message: "no object was read that policy depends on, and an answer from nothing would always be yes".into(),
-        help: Some("check what `-f` names, or the command in front of the pipe".into()),
+        help: Some("check the files that were named, or the command in front of the pipe".into()),
     }
 }
 

@@ -5,6 +5,7 @@
 mod cli;
 mod completions;
 mod demo;
+mod diff;
 mod explain;
 mod input;
 mod lab;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         cli::Command::Explain(args) => explain::run(args),
         cli::Command::Test(args) => test::run(args),
         cli::Command::Matrix(args) => matrix::run(args, printer),
+        cli::Command::Diff(args) => diff::run(args),
         cli::Command::Nft(args) => nft::run(args),
         cli::Command::Lab(args) => lab::run(args, printer),
         cli::Command::Demo(args) => demo::run(args, printer),

@@ -80,7 +80,7 @@ fn filter(args: &MatrixArgs, port: Option<(PortProtocol, u16)>, model: &Model) -
 }
 
 /// `80`, `udp/53`.
-fn port(text: &str) -> Result<(PortProtocol, u16)> {
+pub(crate) fn port(text: &str) -> Result<(PortProtocol, u16)> {
     let (protocol, number) = text.split_once('/').unwrap_or(("tcp", text));
     let Some(Protocol::Port(protocol)) = Protocol::parse(protocol) else {
         bail!("`--port {text}`: `{protocol}` has no ports; write tcp, udp or sctp")

@@ -8,6 +8,7 @@ pub(crate) const NAMES: &[(&str, &str, &str)] = &[
     (palisade_report::v1::API_VERSION, "apiVersion", "machine-readable answers (`-o json`)"),
     ("Explanation", "kind", "the answer of `palisade explain`"),
     ("TestReport", "kind", "the answer of `palisade test`"),
+    ("Diff", "kind", "the answer of `palisade diff`"),
     ("ProbeReport", "kind", "the answer of `palisade lab probe`"),
     ("LabStatus", "kind", "the answer of `palisade lab status`"),
     ("Denial", "kind", "a denied connection: a line of `palisade lab denied`"),

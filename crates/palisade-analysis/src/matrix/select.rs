@@ -54,7 +54,15 @@ impl Selection {
         }
     }
 
-    pub(super) fn has_range(&self, first: IpAddr, last: IpAddr) -> bool {
+    /// Whether it names a pod.
+    pub(crate) fn has_pod(&self, id: EndpointId) -> bool {
+        match self {
+            Selection::Pods(pods) => pods.contains(&id),
+            Selection::Outside(_) => false,
+        }
+    }
+
+    pub(crate) fn has_range(&self, first: IpAddr, last: IpAddr) -> bool {
         match self {
             Selection::Pods(_) => false,
             Selection::Outside(address) => first.is_ipv4() == address.is_ipv4() && (first..=last).contains(address),

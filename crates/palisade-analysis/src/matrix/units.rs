@@ -23,10 +23,10 @@ pub(super) struct Unit {
 
 /// One address of a kind of pods, with an end that stands for it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Slot {
-    pub(super) family: Option<Family>,
-    pub(super) alike: Alike,
-    pub(super) end: End,
+pub(crate) struct Slot {
+    pub(crate) family: Option<Family>,
+    pub(crate) alike: Alike,
+    pub(crate) end: End,
 }
 
 /// All units of a cluster, by name.
@@ -105,7 +105,7 @@ fn mixture(known: &mut HashMap<Vec<usize>, usize>, mut of: Vec<usize>, kinds: &m
 }
 
 /// The first address of each family, as connections use them.
-fn slots(reach: &Reach<'_>, id: EndpointId) -> Vec<Slot> {
+pub(crate) fn slots(reach: &Reach<'_>, id: EndpointId) -> Vec<Slot> {
     let mut slots: Vec<Slot> = Vec::with_capacity(2);
     for end in reach.ends(id) {
         let family = end.address.map(Family::of);
@@ -167,7 +167,7 @@ fn classes(model: &Model, kinds: &[PodKinds]) -> Vec<Gathered> {
 }
 
 /// `shop/web[Deployment]`, or `shop/web-1[Pod]` for a pod that nothing owns.
-fn workload(endpoint: &Endpoint) -> String {
+pub(crate) fn workload(endpoint: &Endpoint) -> String {
     let namespace = &endpoint.name.namespace;
     match endpoint.workload() {
         Some(owner) => format!("{namespace}/{}[{}]", owner.name, owner.kind),

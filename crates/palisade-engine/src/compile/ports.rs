@@ -131,6 +131,11 @@ impl PortSets {
         PortSetId(id)
     }
 
+    /// The same set as another holds.
+    pub fn adopt(&mut self, other: &PortSets, id: PortSetId) -> PortSetId {
+        PortSetId(self.lists.intern(other.lists.get(id.0)))
+    }
+
     /// The parts of a set, in order.
     pub fn parts(&self, id: PortSetId) -> Vec<Traffic> {
         let mut parts = Vec::new();
@@ -215,6 +220,16 @@ mod tests {
         assert_eq!(sets.without(web, PortSetId::ALL), PortSetId::NONE);
         assert!(sets.contains(web, Protocol::TCP, Some(443)) && !sets.contains(web, Protocol::TCP, Some(442)));
         assert!(sets.contains(PortSetId::ALL, Protocol::Icmp, None) && !sets.contains(web, Protocol::Icmp, None));
+    }
+
+    #[test]
+    fn a_set_of_others_keeps_its_parts() {
+        let (mut ours, mut theirs) = (PortSets::default(), PortSets::default());
+        theirs.port(PortProtocol::Udp, 53);
+        let web = theirs.port(PortProtocol::Tcp, 80);
+        let adopted = ours.adopt(&theirs, web);
+        assert_eq!(ours.parts(adopted), theirs.parts(web));
+        assert_eq!(ours.adopt(&theirs, PortSetId::ALL), PortSetId::ALL);
     }
 
     #[test]

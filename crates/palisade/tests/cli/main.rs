@@ -5,10 +5,14 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot write its fixtures has failed")]
 
 mod bad_input;
+mod diff;
 mod explain;
 mod lab;
 mod matrix;
 mod misc;
+#[path = "../../../palisade-runtime/tests/runtime/mock_api.rs"]
+#[expect(dead_code, reason = "shared with the tests of what reads clusters")]
+mod mock_api;
 mod nft;
 mod test;
 

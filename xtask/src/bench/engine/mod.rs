@@ -1,6 +1,7 @@
 //! What it costs to work out the whole cluster at once, next to copying it; to change one object of it; and what clusters that are made to be
 //! hard do to that.
 
+mod diff;
 mod model;
 mod updates;
 mod worst;
@@ -9,6 +10,7 @@ use anyhow::{Context as _, Result, bail};
 use palisade_engine::compile;
 use palisade_model::Direction;
 
+use self::diff::Changed;
 use self::model::{Size, model};
 use crate::bench::clock::timed;
 use crate::bench::{Line, Spread, Table, optimized};
@@ -102,7 +104,8 @@ fn hard(_: usize) -> Result<()> {
 fn measure(size: Size, runs: usize) -> Result<()> {
     let model = model(size);
     let (mut copied, mut compiled, mut reached) = (Vec::new(), Vec::new(), Vec::new());
-    let mut counts = String::new();
+    let (mut one_policy, mut one_cluster_policy) = (Vec::new(), Vec::new());
+    let (mut counts, mut told) = (String::new(), String::new());
     for _ in 0..runs {
         copied.push(timed(|| Ok(model.clone()))?.1.cpu.as_secs_f64());
         let (result, took) = timed(|| Ok(compile(&model)))?;
@@ -115,17 +118,27 @@ fn measure(size: Size, runs: usize) -> Result<()> {
         );
         // Rows for every program of the largest cluster are more than any node or any question needs.
         if size.namespaces <= 1_000 {
-            reached.push(timed(|| Ok(result.reach()))?.1.cpu.as_secs_f64());
+            let (mut reach, took) = timed(|| Ok(result.reach()))?;
+            reached.push(took.cpu.as_secs_f64());
+            let (took, lines) = diff::measure(&model, &mut reach, Changed::NetworkPolicy)?;
+            one_policy.push(took);
+            told = format!("; a NetworkPolicy changed: {lines} lines");
+            if size.cluster_policies > 0 {
+                let (took, lines) = diff::measure(&model, &mut reach, Changed::ClusterPolicy)?;
+                one_cluster_policy.push(took);
+                told.push_str(&format!("; a cluster policy changed: {lines} lines"));
+            }
         }
     }
     let baseline = Spread::of(&copied)?;
     let line = |name, spread: Spread| -> Line<'_> { (name, spread, Some(spread.median / baseline.median)) };
     let mut lines = vec![line("copying the model", baseline), line("compile", Spread::of(&compiled)?)];
-    if !reached.is_empty() {
-        lines.push(line("reach", Spread::of(&reached)?));
+    let others = [("reach", reached), ("diff of one NetworkPolicy", one_policy), ("diff of one cluster policy", one_cluster_policy)];
+    for (name, times) in others.iter().filter(|it| !it.1.is_empty()) {
+        lines.push(line(name, Spread::of(times)?));
     }
     let title = format!("{}: {} namespaces × {} workloads, CPU time", size.name, size.namespaces, size.workloads);
     print!("{}", Table { title: &title, unit: "ms", scale: 1e3, digits: 2 }.text(&lines));
-    println!("  {} NetworkPolicies, {} cluster policies; {counts}", size.policies, size.cluster_policies);
+    println!("  {} NetworkPolicies, {} cluster policies; {counts}{told}", size.policies, size.cluster_policies);
     Ok(())
 }
