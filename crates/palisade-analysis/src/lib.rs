@@ -1,10 +1,11 @@
-//! Questions over decided policy: explain, expectations, the matrix.
+//! Questions over decided policy: explain, expectations, the matrix, exposure.
 //!
 //! Every verdict in here comes from `palisade_engine::decide`, or for whole clusters from `Reach`, which is held against it; this crate chooses what to ask and orders the answers for people.
 #![warn(clippy::as_conversions)]
 
 pub mod expect;
 mod explain;
+pub mod exposure;
 mod flip;
 pub mod matrix;
 mod nearest;

@@ -6,7 +6,7 @@
 
 mod fold;
 mod select;
-mod units;
+pub(crate) mod units;
 
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;

@@ -9,37 +9,37 @@ use super::By;
 
 /// Pods under one name.
 #[derive(Debug)]
-pub(super) struct Unit {
-    pub(super) name: String,
-    pub(super) namespace: Box<str>,
-    pub(super) pods: Vec<EndpointId>,
+pub(crate) struct Unit {
+    pub(crate) name: String,
+    pub(crate) namespace: Box<str>,
+    pub(crate) pods: Vec<EndpointId>,
     /// Kinds of its pods as their own namespace tells them apart, with how many there are.
-    pub(super) own: Vec<(usize, usize)>,
+    pub(crate) own: Vec<(usize, usize)>,
     /// Kinds of its pods as other namespaces tell them apart.
-    pub(super) apart: Vec<usize>,
+    pub(crate) apart: Vec<usize>,
 }
 
 /// One address of a kind of pods, with an end that stands for it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Slot {
-    pub(super) family: Option<Family>,
-    pub(super) alike: Alike,
-    pub(super) end: End,
+pub(crate) struct Slot {
+    pub(crate) family: Option<Family>,
+    pub(crate) alike: Alike,
+    pub(crate) end: End,
 }
 
 /// All units of a cluster, by name.
 #[derive(Debug, Default)]
-pub(super) struct Units {
-    pub(super) units: Vec<Unit>,
-    pub(super) own: Vec<Vec<Slot>>,
-    pub(super) apart: Vec<Vec<Slot>>,
+pub(crate) struct Units {
+    pub(crate) units: Vec<Unit>,
+    pub(crate) own: Vec<Vec<Slot>>,
+    pub(crate) apart: Vec<Vec<Slot>>,
 }
 
 /// What a pod has in common with its kind.
 type OwnKey = Vec<(Option<Family>, Alike)>;
 type ApartKey = Vec<(Option<Family>, AlikeApart)>;
 
-pub(super) fn units(model: &Model, reach: &Reach<'_>, by: By) -> Units {
+pub(crate) fn units(model: &Model, reach: &Reach<'_>, by: By) -> Units {
     let mut units = Units::default();
     let mut own: HashMap<OwnKey, usize> = HashMap::new();
     let mut apart: HashMap<ApartKey, usize> = HashMap::new();
@@ -60,7 +60,7 @@ pub(super) fn units(model: &Model, reach: &Reach<'_>, by: By) -> Units {
 }
 
 /// The first address of each family, as connections use them.
-fn slots(reach: &Reach<'_>, id: EndpointId) -> Vec<Slot> {
+pub(crate) fn slots(reach: &Reach<'_>, id: EndpointId) -> Vec<Slot> {
     let mut slots: Vec<Slot> = Vec::with_capacity(2);
     for end in reach.ends(id) {
         let family = end.address.map(Family::of);

@@ -20,7 +20,7 @@ use std::net::IpAddr;
 use palisade_model::{Direction, EndpointId, Model, NodeId, PerDirection};
 
 pub use ports::{PortSetId, PortSets, Traffic};
-pub use reach::{Alike, AlikeApart, Reach, ReachEnd};
+pub use reach::{Alike, AlikeApart, LetPass, Reach, ReachEnd, Seen, Treated};
 
 use crate::compile::intern::{Interned, Lists};
 use crate::compile::regions::Regions;

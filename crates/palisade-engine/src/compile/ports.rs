@@ -88,6 +88,11 @@ impl PortSets {
         self.without(PortSetId::ALL, zero)
     }
 
+    /// A set that others speak of, as one of these.
+    pub fn adopt(&mut self, id: PortSetId, of: &PortSets) -> PortSetId {
+        PortSetId(self.lists.intern(of.lists.get(id.0)))
+    }
+
     /// Traffic of both.
     pub fn and(&mut self, a: PortSetId, b: PortSetId) -> PortSetId {
         match (a.min(b), a.max(b)) {
