@@ -6,6 +6,8 @@
 
 mod denied;
 mod explained;
+pub mod exposure;
+mod exposure_text;
 mod junit;
 pub mod lab_text;
 mod locate;
@@ -20,6 +22,7 @@ mod words;
 
 pub use denied::{Broken, DecidedBy, Denied, denied};
 pub use explained::{explained, verdict};
+pub use exposure_text::exposure as exposure_text;
 pub use junit::junit;
 pub use matrix_text::{Crowd, Group};
 pub use probed::{decisive, probed};

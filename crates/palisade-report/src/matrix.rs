@@ -42,7 +42,7 @@ impl Words {
 }
 
 /// `TCP 80,443,UDP 53`; `Other` is every protocol without ports.
-fn words(parts: &[Traffic]) -> String {
+pub(crate) fn words(parts: &[Traffic]) -> String {
     let whole = |it: &Traffic| matches!(it, Traffic::Rest | Traffic::Ports { first: 0..=1, last: u16::MAX, .. });
     if parts.is_empty() {
         return "No Connections".to_owned();
@@ -88,7 +88,7 @@ fn name(out: &mut String, name: Name<'_>, field: impl Fn(&mut String, &str)) {
     }
 }
 
-fn csv_field(out: &mut String, text: &str) {
+pub(crate) fn csv_field(out: &mut String, text: &str) {
     if !text.contains(['"', ',', '\n', '\r']) {
         out.push_str(text);
         return;
@@ -138,7 +138,7 @@ fn end(it: Name<'_>) -> MatrixEnd {
     MatrixEnd { name: it.to_string(), namespace, addresses }
 }
 
-fn traffic(it: &Traffic) -> MatrixTraffic {
+pub(crate) fn traffic(it: &Traffic) -> MatrixTraffic {
     match it {
         Traffic::Ports { protocol, first, last } => {
             MatrixTraffic { protocol: protocol.to_string(), first: Some(*first), last: Some(*last) }

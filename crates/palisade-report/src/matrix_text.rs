@@ -114,7 +114,7 @@ impl<'m> Crowd<'m> {
 }
 
 /// `shop/web` of `shop/web[Deployment]`. Only a kind is at the end, so a class keeps its number of others.
-fn short(name: &str) -> &str {
+pub(crate) fn short(name: &str) -> &str {
     name.strip_suffix(']').and_then(|it| it.rsplit_once('[')).map_or(name, |it| it.0)
 }
 
@@ -123,7 +123,7 @@ fn ranges(all: &[(IpAddr, IpAddr)]) -> Vec<String> {
     if said == ["any IPv4 address", "any IPv6 address"] { vec!["any address".to_owned()] } else { said }
 }
 
-fn range(first: IpAddr, last: IpAddr) -> String {
+pub(crate) fn range(first: IpAddr, last: IpAddr) -> String {
     let whole = match (first, last) {
         (IpAddr::V4(first), IpAddr::V4(last)) => first.to_bits() == 0 && last.to_bits() == u32::MAX,
         (IpAddr::V6(first), IpAddr::V6(last)) => first.to_bits() == 0 && last.to_bits() == u128::MAX,

@@ -1,11 +1,13 @@
 //! Version 1 of every answer. Fields are added, never renamed or removed; a change of meaning is a `v2`.
 
+mod exposure;
 mod lab;
 mod matrix;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub use exposure::{Exposed, Exposure, ExposureExample, ExposureLabelled, ExposureRange, ExposureRow, ExposureTraffic};
 pub use lab::{Found, LabNode, LabPod, LabService, LabStatus, Probe, ProbeReport};
 pub use matrix::{Matrix, MatrixEnd, MatrixRow, MatrixTraffic};
 

@@ -6,6 +6,7 @@ mod cli;
 mod completions;
 mod demo;
 mod explain;
+mod exposure;
 mod input;
 mod lab;
 mod matrix;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         cli::Command::Explain(args) => explain::run(args),
         cli::Command::Test(args) => test::run(args),
         cli::Command::Matrix(args) => matrix::run(args, printer),
+        cli::Command::Exposure(args) => exposure::run(args),
         cli::Command::Nft(args) => nft::run(args),
         cli::Command::Lab(args) => lab::run(args, printer),
         cli::Command::Demo(args) => demo::run(args, printer),

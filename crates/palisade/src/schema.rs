@@ -13,6 +13,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<Outcome> {
         SchemaOf::Explanation => schema_of::<v1::Explanation>()?,
         SchemaOf::TestReport => schema_of::<v1::TestReport>()?,
         SchemaOf::Matrix => schema_of::<v1::Matrix>()?,
+        SchemaOf::Exposure => schema_of::<v1::Exposure>()?,
         SchemaOf::ProbeReport => schema_of::<v1::ProbeReport>()?,
         SchemaOf::LabStatus => schema_of::<v1::LabStatus>()?,
         SchemaOf::Denial => schema_of::<v1::Denial>()?,

@@ -40,6 +40,8 @@ pub struct Assumed {
     pub addresses: Vec<IpAddr>,
     /// Whether policy tells pods that exist apart by their addresses.
     pub told_apart: bool,
+    /// Whether some rule speaks of blocks of addresses.
+    pub blocks: bool,
     /// Whether an egress rule asks for a named port; new pods name none.
     pub named_ports: bool,
     /// Whether rules were also taken together.
@@ -160,7 +162,12 @@ pub fn expose(model: &Model, focus: Option<&Selection>) -> Exposures {
         let sides = PerDirection { egress: asking.side(unit, Direction::Egress), ingress: asking.side(unit, Direction::Ingress) };
         workloads.push(Workload { name: unit.name.clone(), namespace: unit.namespace.clone(), pods: unit.pods.len(), sides });
     }
-    let assumed =
-        Assumed { addresses, told_apart, named_ports: newcomers::names_a_port(model, Direction::Egress), together: newcomers.together };
+    let assumed = Assumed {
+        addresses,
+        told_apart,
+        blocks: model.ip_blocks().next().is_some(),
+        named_ports: newcomers::names_a_port(model, Direction::Egress),
+        together: newcomers.together,
+    };
     Exposures { workloads, sets: reach.sets().clone(), assumed }
 }

@@ -6,6 +6,7 @@
 
 mod bad_input;
 mod explain;
+mod exposure;
 mod lab;
 mod matrix;
 mod misc;

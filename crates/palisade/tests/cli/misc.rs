@@ -10,6 +10,8 @@ fn help_has_examples() {
         "--help",
         "explain --help",
         "test --help",
+        "matrix --help",
+        "exposure --help",
         "nft --help",
         "lab --help",
         "lab up --help",
