@@ -13,6 +13,8 @@ pub mod lab_text;
 mod locate;
 pub mod manifest;
 pub mod matrix;
+pub mod matrix_html;
+pub mod matrix_svg;
 mod matrix_text;
 mod probed;
 mod tested;

@@ -32,16 +32,7 @@ pub struct Group<'m> {
 impl<'m> Group<'m> {
     /// Ready for the rows of a matrix, ordered by destination.
     pub fn new(matrix: &'m Matrix) -> Group<'m> {
-        let mut crowd = Crowd { namespaces: BTreeMap::new(), units: 0, shared: BTreeSet::new() };
-        let mut met = BTreeSet::new();
-        for (name, namespace) in matrix.names() {
-            *crowd.namespaces.entry(namespace).or_default() += 1;
-            crowd.units += 1;
-            if !met.insert(short(name)) {
-                crowd.shared.insert(short(name));
-            }
-        }
-        Group { crowd, words: Words::default(), to: None, lines: BTreeMap::new() }
+        Group { crowd: Crowd::of(matrix), words: Words::default(), to: None, lines: BTreeMap::new() }
     }
 
     /// Takes a row; the text of the destination before it, if that is complete.
@@ -76,8 +67,21 @@ impl<'m> Group<'m> {
 }
 
 impl<'m> Crowd<'m> {
+    pub(crate) fn of(matrix: &'m Matrix) -> Crowd<'m> {
+        let mut crowd = Crowd { namespaces: BTreeMap::new(), units: 0, shared: BTreeSet::new() };
+        let mut met = BTreeSet::new();
+        for (name, namespace) in matrix.names() {
+            *crowd.namespaces.entry(namespace).or_default() += 1;
+            crowd.units += 1;
+            if !met.insert(short(name)) {
+                crowd.shared.insert(short(name));
+            }
+        }
+        crowd
+    }
+
     /// Whole namespaces as one, the rest by name.
-    fn said(&self, peers: &[Name<'m>], to: Name<'m>) -> Vec<String> {
+    pub(crate) fn said(&self, peers: &[Name<'m>], to: Name<'m>) -> Vec<String> {
         let mut said = Vec::new();
         let mut by_namespace: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         let mut ranges = Vec::new();

@@ -184,7 +184,9 @@ An end is one of
 Examples:
   palisade matrix -f manifests/
   palisade matrix -f manifests/ --to shop/db --port 5432
-  palisade matrix -f manifests/ --focus shop -o dot | dot -Tsvg > shop.svg
+  palisade matrix -f manifests/ --focus shop -o svg > shop.svg
+  palisade matrix -f manifests/ -o html > matrix.html
+  palisade matrix -f manifests/ --focus shop -o dot | dot -Tpdf > shop.pdf
   palisade matrix -f manifests/ -o csv > connections.csv
   palisade matrix -f manifests/ --from 203.0.113.7
   palisade matrix -f manifests/ --denied --by namespace
@@ -209,7 +211,7 @@ pub(crate) struct MatrixArgs {
     /// What a row is about
     #[arg(long, value_name = "WHAT", default_value = "workload")]
     pub(crate) by: MatrixBy,
-    /// text for people, json for programs (`palisade schema matrix`), csv (src,dst,conn), md for a table, dot for Graphviz
+    /// text for people, json for programs (`palisade schema matrix`), csv (src,dst,conn), md for a table, dot for Graphviz, svg for a picture, html for a page
     #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
     pub(crate) output: MatrixOutput,
     #[command(flatten)]
@@ -233,6 +235,8 @@ pub(crate) enum MatrixOutput {
     Csv,
     Md,
     Dot,
+    Svg,
+    Html,
 }
 
 /// To whom each workload is exposed: the whole cluster, namespaces yet to come, the outside
