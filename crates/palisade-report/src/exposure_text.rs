@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use palisade_analysis::matrix::Name;
+
 use crate::exposure::{newcomer, outside};
-use crate::matrix_text::short;
+use crate::matrix_text::{Crowd, wrapped};
 use crate::text::{BOLD, DIM, painted};
 use crate::v1;
 
@@ -24,7 +26,8 @@ enum Rank {
 /// The text of a report, direction by direction.
 pub fn exposure(report: &v1::Exposure) -> String {
     let mut out = String::new();
-    let crowd = Crowd::of(report);
+    let names: BTreeSet<(&str, &str)> = report.rows.iter().map(|it| (it.workload.as_str(), it.namespace.as_str())).collect();
+    let crowd = Crowd::of(names.into_iter());
     for (direction, heading) in [("ingress", "ingress: who may reach them"), ("egress", "egress: whom they may reach")] {
         let mut groups: BTreeMap<(Rank, &v1::Exposed), Vec<&v1::ExposureRow>> = BTreeMap::new();
         for row in report.rows.iter().filter(|it| it.exposed.direction == direction) {
@@ -35,8 +38,10 @@ pub fn exposure(report: &v1::Exposure) -> String {
         }
         out.push_str(&format!("{}{}\n", if out.is_empty() { "" } else { "\n" }, painted(BOLD, heading)));
         for ((rank, exposed), rows) in groups {
-            let many = if rows.len() > 1 { format!(" ({})", rows.len()) } else { String::new() };
-            out.push_str(&format!("\n{}{many}\n", crowd.said(&rows)));
+            let names: Vec<Name<'_>> = rows.iter().map(|it| Name::Unit { name: &it.workload, namespace: &it.namespace }).collect();
+            let said = crowd.listed(&names);
+            let many = if said.len() > 1 { format!(" ({})", rows.len()) } else { String::new() };
+            out.push_str(&format!("\n{}{many}\n", painted(BOLD, wrapped(&said, 2).trim_end())));
             out.push_str(&body(rank, exposed));
         }
     }
@@ -105,41 +110,4 @@ fn body(rank: Rank, it: &v1::Exposed) -> String {
 /// `TCP 80 by NetworkPolicy`; what nobody decides is by default.
 fn traffic(it: &v1::ExposureTraffic) -> String {
     format!("{} {}", it.connections, painted(DIM, &format!("by {}", it.let_by.join(", "))))
-}
-
-/// What is known of all workloads, so that many can be said in few words.
-struct Crowd<'r> {
-    namespaces: BTreeMap<&'r str, BTreeSet<&'r str>>,
-    /// Names without their kinds that two workloads have.
-    shared: BTreeSet<&'r str>,
-}
-
-impl<'r> Crowd<'r> {
-    fn of(report: &'r v1::Exposure) -> Crowd<'r> {
-        let mut namespaces: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        for row in &report.rows {
-            namespaces.entry(&row.namespace).or_default().insert(&row.workload);
-        }
-        let mut met = BTreeSet::new();
-        let shared = namespaces.values().flatten().map(|it| short(it)).filter(|it| !met.insert(*it)).collect();
-        Crowd { namespaces, shared }
-    }
-
-    /// Whole namespaces as one, the rest by name.
-    fn said(&self, rows: &[&v1::ExposureRow]) -> String {
-        let mut by_namespace: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for row in rows {
-            by_namespace.entry(&row.namespace).or_default().push(&row.workload);
-        }
-        let mut said = Vec::new();
-        for (namespace, names) in by_namespace {
-            if names.len() > 1 && self.namespaces.get(namespace).is_some_and(|it| it.len() == names.len()) {
-                said.push(format!("{namespace}/*"));
-            } else {
-                let name = |it: &str| if self.shared.contains(short(it)) { it.to_owned() } else { short(it).to_owned() };
-                said.extend(names.into_iter().map(name));
-            }
-        }
-        painted(BOLD, &said.join(", "))
-    }
 }

@@ -125,7 +125,7 @@ impl<'m> Page<'m> {
         for (name, namespace) in matrix.names() {
             units.entry(namespace).or_default().push(name);
         }
-        Page { crowd: Crowd::of(matrix), units, words: Words::default(), open: None, source: None }
+        Page { crowd: Crowd::of(matrix.names()), units, words: Words::default(), open: None, source: None }
     }
 
     /// Takes a row.

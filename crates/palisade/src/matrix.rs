@@ -167,7 +167,7 @@ impl<'m> Form<'m> {
     fn finish(&mut self, out: &mut String, rows: usize) {
         match self {
             Form::Text(_) if rows == 0 => out.push_str("no such connections\n"),
-            Form::Text(group) => out.extend(group.finish()),
+            Form::Text(group) => out.push_str(&group.finish()),
             Form::Json { end } => {
                 out.push_str(if rows == 0 { "" } else { "\n  " });
                 out.push_str(end);
