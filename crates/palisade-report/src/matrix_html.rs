@@ -20,6 +20,15 @@ const WORKLOADS: usize = 60;
 const STYLE: &str = include_str!("matrix.css");
 const SCRIPT: &str = include_str!("matrix.js");
 
+/// What the rows of a page are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct About {
+    /// Pairs that cannot talk, instead of those that can.
+    pub denied: bool,
+    /// Whether only some ends were asked about, so that a pair without a row may be of others.
+    pub narrowed: bool,
+}
+
 /// What is known of one pair so far.
 #[derive(Debug)]
 struct Pair {
@@ -30,6 +39,7 @@ struct Pair {
 /// A grid between namespaces that is being gathered, and written at once.
 #[derive(Debug)]
 pub struct Overview<'m> {
+    about: About,
     names: Vec<(&'m str, &'m str)>,
     words: Words,
     pairs: BTreeMap<(&'m str, &'m str), Pair>,
@@ -38,7 +48,10 @@ pub struct Overview<'m> {
 /// A page that is being written.
 #[derive(Debug)]
 pub struct Page<'m> {
+    about: About,
     crowd: Crowd<'m>,
+    /// Units of which nothing was written yet, the last first.
+    rest: Vec<Name<'m>>,
     /// Units by namespace.
     units: BTreeMap<&'m str, Vec<&'m str>>,
     words: Words,
@@ -63,9 +76,10 @@ struct Source<'m> {
 }
 
 /// How a page begins.
-pub fn head(denied: bool) -> String {
-    let title = if denied { "Who cannot reach whom" } else { "Who reaches whom" };
-    let legend: &[(&str, &str)] = match denied {
+pub fn head(about: About) -> String {
+    let title = if about.denied { "Who cannot reach whom" } else { "Who reaches whom" };
+    let narrowed = if about.narrowed { " Only what was asked about is here; an empty cell may be of a pair that was not." } else { "" };
+    let legend: &[(&str, &str)] = match about.denied {
         true => &[("d", "denied")],
         false => &[("a", "everything"), ("p", "some ports"), ("s", "only some pods, addresses or names")],
     };
@@ -73,15 +87,15 @@ pub fn head(denied: bool) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n\
          <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n\
-         <p class=\"legend\">Lines open connections to columns. {legend}</p>\n\
+         <p class=\"legend\">Lines open connections to columns.{narrowed} {legend}</p>\n\
          <p id=\"filter\" hidden><label>Show only <input type=\"search\" placeholder=\"a name, an address, TCP 80\"></label> <output></output></p>\n"
     )
 }
 
 impl<'m> Overview<'m> {
     /// Ready for the rows of a matrix by namespace.
-    pub fn new(matrix: &'m Matrix) -> Overview<'m> {
-        Overview { names: matrix.names().collect(), words: Words::default(), pairs: BTreeMap::new() }
+    pub fn new(matrix: &'m Matrix, about: About) -> Overview<'m> {
+        Overview { about, names: matrix.names().collect(), words: Words::default(), pairs: BTreeMap::new() }
     }
 
     /// Whether a grid of them can be read.
@@ -107,7 +121,11 @@ impl<'m> Overview<'m> {
         }
         out.push_str("</tr>\n");
         for (_, from) in &self.names {
-            out.push_str(&format!("<tr><th><a href=\"#ns-{0}\">{0}</a></th>", escaped(from)));
+            // Of others there may be no section.
+            out.push_str(&match self.about.narrowed {
+                true => format!("<tr><th>{}</th>", escaped(from)),
+                false => format!("<tr><th><a href=\"#ns-{0}\">{0}</a></th>", escaped(from)),
+            });
             for (_, to) in &self.names {
                 out.push_str(&cell(self.pairs.get(&(*from, *to)), from, to));
             }
@@ -120,18 +138,21 @@ impl<'m> Overview<'m> {
 
 impl<'m> Page<'m> {
     /// Ready for the rows of a matrix, ordered by source.
-    pub fn new(matrix: &'m Matrix) -> Page<'m> {
+    pub fn new(matrix: &'m Matrix, about: About) -> Page<'m> {
         let mut units: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for (name, namespace) in matrix.names() {
             units.entry(namespace).or_default().push(name);
         }
-        Page { crowd: Crowd::of(matrix.names()), units, words: Words::default(), open: None, source: None }
+        let mut rest: Vec<Name<'m>> = matrix.names().map(|(name, namespace)| Name::Unit { name, namespace }).collect();
+        rest.reverse();
+        Page { about, rest, crowd: Crowd::of(matrix.names()), units, words: Words::default(), open: None, source: None }
     }
 
     /// Takes a row.
     pub fn add(&mut self, out: &mut String, sets: &PortSets, row: &Row<'m>) {
         if self.source.as_ref().is_none_or(|it| it.from != row.from) {
             self.end_source(out);
+            self.without_rows(out, Some(row.from));
             self.source = Some(Source { from: row.from, near: BTreeMap::new(), lines: BTreeMap::new() });
         }
         let said = pair(&mut self.words, sets, row);
@@ -141,6 +162,19 @@ impl<'m> Page<'m> {
             && from == to
         {
             note(&mut source.near, name, said);
+        }
+    }
+
+    /// Writes the sources before another that have no row; all that are left if there is no other.
+    fn without_rows(&mut self, out: &mut String, until: Option<Name<'m>>) {
+        while let Some(from) = self.rest.pop() {
+            if Some(from) == until {
+                return;
+            }
+            if !self.about.narrowed {
+                self.source = Some(Source { from, near: BTreeMap::new(), lines: BTreeMap::new() });
+                self.end_source(out);
+            }
         }
     }
 
@@ -165,7 +199,7 @@ impl<'m> Page<'m> {
                 out.push_str(&if itself { "<td class=\"i\"></td>".to_owned() } else { cell(source.near.get(unit), &name, unit) });
             }
         }
-        out.push_str("<td><ul>");
+        out.push_str(if source.lines.is_empty() { "<td><ul><li>nothing</li>" } else { "<td><ul>" });
         for (words, peers) in &source.lines {
             let peers = self.crowd.said(peers, source.from).join(", ");
             out.push_str(&format!("<li><b>{}</b> to {}</li>", escaped(words), escaped(&peers)));
@@ -196,7 +230,7 @@ impl<'m> Page<'m> {
             let own = unit.split_once('/').map_or(*unit, |it| it.1);
             out.push_str(&format!("<th class=\"v\"><span>{}</span></th>", escaped(short(own))));
         }
-        out.push_str("<th>may open</th></tr>\n");
+        out.push_str(if self.about.denied { "<th>may not open</th></tr>\n" } else { "<th>may open</th></tr>\n" });
     }
 
     fn end_section(&mut self, out: &mut String) {
@@ -208,6 +242,7 @@ impl<'m> Page<'m> {
     /// How the page ends.
     pub fn finish(&mut self, out: &mut String) {
         self.end_source(out);
+        self.without_rows(out, None);
         self.end_section(out);
         out.push_str(&format!("<script>\n{SCRIPT}</script>\n</body>\n</html>\n"));
     }
@@ -232,7 +267,7 @@ fn note<K: Ord>(pairs: &mut BTreeMap<K, Pair>, key: K, pair: Pair) {
 
 fn cell(pair: Option<&Pair>, from: &str, to: &str) -> String {
     match pair {
-        None => format!("<td title=\"{} → {}: not\"></td>", escaped(from), escaped(to)),
+        None => "<td></td>".to_owned(),
         Some(it) => {
             let title = escaped(&format!("{from} → {to}: {}", it.words));
             format!("<td class=\"{}\" title=\"{title}\"></td>", it.cell.class())

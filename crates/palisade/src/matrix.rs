@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow, bail};
 use palisade_analysis::matrix::{By, Filter, Matrix, Name, Order, Row, Selection, Shown};
 use palisade_engine::{PortSetId, PortSets, Reach, compile};
 use palisade_model::{Model, PortProtocol, Protocol};
-use palisade_report::matrix_html::{self, Overview, Page};
+use palisade_report::matrix_html::{self, About, Overview, Page};
 use palisade_report::matrix_svg::{Ends, MOST, Picture};
 use palisade_report::{Group, matrix as form, v1};
 
@@ -143,8 +143,9 @@ impl<'m> Form<'m> {
                 (Form::Svg(Box::new(picture)), head)
             }
             MatrixOutput::Html => {
-                let head = matrix_html::head(args.denied) + &overview(&input.snapshot.model, reach, filter);
-                (Form::Html(Box::new(Page::new(matrix))), head)
+                let about = About { denied: args.denied, narrowed: is_narrowed(filter) };
+                let head = matrix_html::head(about) + &overview(&input.snapshot.model, reach, filter, about);
+                (Form::Html(Box::new(Page::new(matrix, about))), head)
             }
         })
     }
@@ -194,7 +195,7 @@ fn ends<'m>(matrix: &'m Matrix, reach: &mut Reach<'_>, filter: &Filter) -> Resul
         }
         Ok::<(), Infallible>(())
     });
-    let everyone = filter.focus.is_none() && filter.from.is_none() && filter.to.is_none();
+    let everyone = !is_narrowed(filter);
     let those = |some: &BTreeSet<&str>| matrix.names().filter(|it| everyone || some.contains(it.0)).collect::<Vec<_>>();
     let (sources, destinations) = (those(&from), those(&to));
     let most = sources.len().max(destinations.len());
@@ -207,10 +208,15 @@ fn ends<'m>(matrix: &'m Matrix, reach: &mut Reach<'_>, filter: &Filter) -> Resul
     Ok(Ends { sources, destinations, outside, focus })
 }
 
+/// Whether only some ends are asked about.
+fn is_narrowed(filter: &Filter) -> bool {
+    filter.focus.is_some() || filter.from.is_some() || filter.to.is_some()
+}
+
 /// The grid between namespaces.
-fn overview(model: &Model, reach: &mut Reach<'_>, filter: &Filter) -> String {
+fn overview(model: &Model, reach: &mut Reach<'_>, filter: &Filter, about: About) -> String {
     let matrix = Matrix::new(model, reach, By::Namespace);
-    let mut overview = Overview::new(&matrix);
+    let mut overview = Overview::new(&matrix, about);
     if overview.is_readable() {
         let Ok(()) = matrix.rows(reach, filter, |sets, row| {
             overview.add(sets, row);

@@ -90,3 +90,56 @@ fn fewest(selector: &LabelSelector, may_be: impl Fn(&str, &str) -> bool) -> Opti
     }
     selector.requirements.iter().all(|it| *it.key == *NAME_LABEL || it.matches(&labels)).then_some(labels)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selector(requirements: &[(&str, Operator)]) -> LabelSelector {
+        let requirement = |(key, operator): &(&str, Operator)| Requirement { key: (*key).into(), operator: operator.clone() };
+        LabelSelector { requirements: requirements.iter().map(requirement).collect() }
+    }
+
+    fn values(all: &[&str]) -> Vec<Box<str>> {
+        all.iter().map(|it| Box::from(*it)).collect()
+    }
+
+    /// The labels of a namespace, where `taken` exists.
+    fn check(requirements: &[(&str, Operator)], expected: Option<&str>) {
+        let choice = Choice { taken: [Box::from("taken")].into(), fresh: "new-0".into() };
+        let wish = Wish { namespace: selector(requirements), pod: LabelSelector::default() };
+        let found = choice.labels(&wish).map(|it| it.0);
+        assert_eq!(found.as_ref().map(ToString::to_string).as_deref(), expected, "{}", wish.namespace);
+        assert!(found.is_none_or(|it| wish.namespace.matches(&it)), "{}", wish.namespace);
+    }
+
+    #[test]
+    fn no_more_labels_than_are_asked_for() {
+        use Operator::{DoesNotExist, Equals, Exists, In, NotIn};
+        let named = "kubernetes.io/metadata.name=new-0";
+        check(&[], Some(named));
+        check(&[("a", DoesNotExist), ("b", NotIn(values(&["x"])))], Some(named));
+        check(&[("a", In(values(&["x", "y"]))), ("a", NotIn(values(&["x"])))], Some(&format!("a=y,{named}")));
+        check(&[("a", Exists), ("a", NotIn(values(&["any-0"])))], Some(&format!("a=any-1,{named}")));
+        check(&[("a", Equals("x".into())), ("a", DoesNotExist)], None);
+        check(&[("a", Equals("x".into())), ("a", Equals("y".into()))], None);
+    }
+
+    #[test]
+    fn a_new_namespace_has_no_name_that_is_taken() {
+        use Operator::{DoesNotExist, Equals, Exists, In, NotIn};
+        check(&[(NAME_LABEL, Equals("taken".into()))], None);
+        check(&[(NAME_LABEL, In(values(&["taken", "free"])))], Some("kubernetes.io/metadata.name=free"));
+        check(&[(NAME_LABEL, NotIn(values(&["taken"])))], Some("kubernetes.io/metadata.name=new-0"));
+        check(&[(NAME_LABEL, Exists)], Some("kubernetes.io/metadata.name=any-0"));
+        check(&[(NAME_LABEL, DoesNotExist)], None);
+    }
+
+    #[test]
+    fn what_every_new_namespace_meets() {
+        let choice = Choice { taken: [Box::from("taken")].into(), fresh: "new-0".into() };
+        let always = |operator| choice.always(&selector(&[(NAME_LABEL, operator)]));
+        assert!(choice.always(&LabelSelector::default()) && always(Operator::Exists) && always(Operator::NotIn(values(&["taken"]))));
+        assert!(!always(Operator::NotIn(values(&["taken", "free"]))) && !choice.always(&selector(&[("a", Operator::DoesNotExist)])));
+    }
+}
