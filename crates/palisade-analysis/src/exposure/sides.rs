@@ -51,6 +51,8 @@ pub(super) struct Asking<'r, 'c, 'u> {
     others: Vec<Other<'u>>,
     /// The shortest wish first, which is none.
     newcomers: Vec<(Arc<Newcomer>, Looks)>,
+    /// Which newcomers are seen so.
+    by_looks: HashMap<Seen, Vec<usize>>,
     worst: Vec<Worst<'c>>,
     ranges: Vec<(IpAddr, IpAddr, Looks)>,
     /// Without the cluster, whose answer depends on the namespace.
@@ -73,13 +75,28 @@ impl<'r, 'c, 'u> Asking<'r, 'c, 'u> {
         let mut seen = BTreeSet::new();
         let looks = newcomers.into_iter().map(|(newcomer, id)| (newcomer, looks(reach, id)));
         // Newcomers that are seen alike fare alike; the shortest wish stands for them.
-        let newcomers =
+        let newcomers: Vec<(Arc<Newcomer>, Looks)> =
             looks.filter(|(_, looks)| seen.insert(looks.clone())).map(|(newcomer, looks)| (Arc::new(newcomer), looks)).collect();
+        let mut by_looks: HashMap<Seen, Vec<usize>> = HashMap::new();
+        for (at, (_, looks)) in newcomers.iter().enumerate() {
+            looks.iter().for_each(|it| by_looks.entry(it.1).or_default().push(at));
+        }
         let ranges =
             reach.outside().filter_map(|(first, last, end)| Some((first, last, vec![(Some(Family::of(first)), reach.seen(&end)?)])));
         let ranges = ranges.collect();
         let possible = reach.sets_mut().possible();
-        Asking { possible, others: others(units), newcomers, worst, ranges, known: HashMap::new(), whole: HashMap::new(), units, reach }
+        Asking {
+            possible,
+            others: others(units),
+            newcomers,
+            by_looks,
+            worst,
+            ranges,
+            known: HashMap::new(),
+            whole: HashMap::new(),
+            units,
+            reach,
+        }
     }
 
     pub(super) fn side(&mut self, unit: &'u Unit, direction: Direction) -> Arc<Side> {
@@ -149,7 +166,7 @@ impl<'r, 'c, 'u> Asking<'r, 'c, 'u> {
         let mut unlabelled = PortSetId::NONE;
         // By their place: what passes, and nothing that a shorter wish has.
         let mut kept: Vec<(usize, PortSetId)> = Vec::new();
-        for at in 0..self.newcomers.len() {
+        for at in self.remarkable(subjects) {
             let Some((newcomer, looks)) = self.newcomers.get(at) else { continue };
             let allowed = passes(self.reach, subjects, looks).map_or(PortSetId::NONE, |it| it.allowed);
             let sets = self.reach.sets_mut();
@@ -177,6 +194,17 @@ impl<'r, 'c, 'u> Asking<'r, 'c, 'u> {
         }
         let every = self.every(subjects);
         (self.open(subjects, &plain, every), self.open(subjects, &plain, unlabelled), labelled)
+    }
+
+    /// The newcomer without labels, and all who may fare otherwise.
+    fn remarkable(&self, subjects: &[Subject]) -> BTreeSet<usize> {
+        let exceptions = subjects.iter().flat_map(|it| self.reach.exceptions(it.treated));
+        let mut found: BTreeSet<usize> = exceptions.filter_map(|it| self.by_looks.get(&it)).flatten().copied().collect();
+        match found.insert(0) {
+            true => found,
+            // If it is the exception, everyone else may be the rule.
+            false => (0..self.newcomers.len()).collect(),
+        }
     }
 
     /// What some of the subjects lets every newcomer do.

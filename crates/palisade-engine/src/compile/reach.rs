@@ -172,6 +172,13 @@ impl Reach<'_> {
         Some(ReachEnd { allowed: passing.accepted, depends_on_dns: passing.perhaps })
     }
 
+    /// The ends with which a pod fares otherwise than with most of their kind, as far as they are in none of its namespaces.
+    pub fn exceptions(&self, subject: Treated) -> impl Iterator<Item = Seen> + '_ {
+        let rows = self.rows.of(subject.direction);
+        let row = usize::try_from(subject.program).ok().and_then(|it| rows.of_program.get(it)).and_then(|it| rows.rows.get(*it));
+        row.into_iter().flat_map(|it| &it.exceptions).map(|it| Seen(it.0))
+    }
+
     /// What one side alone lets pass with such an end, by the tier that let it.
     pub fn let_pass(&mut self, subject: Treated, other: Seen) -> Option<LetPass> {
         let context = self.compiled.context(subject.direction);
