@@ -1,4 +1,4 @@
-//! Questions over decided policy: explain, expectations, the matrix, the difference between two clusters.
+//! Questions over decided policy: explain, expectations, the matrix, the difference between two clusters, exposure.
 //!
 //! Every verdict in here comes from `palisade_engine::decide`, or for whole clusters from `Reach`, which is held against it; this crate chooses what to ask and orders the answers for people.
 #![warn(clippy::as_conversions)]
@@ -6,6 +6,7 @@
 pub mod diff;
 pub mod expect;
 mod explain;
+pub mod exposure;
 mod flip;
 pub mod matrix;
 mod nearest;

@@ -55,7 +55,7 @@ fn plain(text: &str) -> String {
 }
 
 /// Text as XML takes it: markup escaped, and what XML cannot hold at all replaced.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for it in text.chars() {
         match it {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use palisade_analysis::matrix::{Name, Row};
 use palisade_engine::{PortSetId, PortSets, Traffic};
 
-use crate::v1::{MatrixEnd, MatrixRow, MatrixTraffic};
+use crate::v1::{Matrix, MatrixEnd, MatrixRow, MatrixTraffic};
 
 /// Sets of traffic in words, each worked out once.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ impl Words {
     }
 
     /// The same with its family, where the families differ.
-    fn with_family(&mut self, sets: &PortSets, row: &Row<'_>) -> String {
+    pub(crate) fn with_family(&mut self, sets: &PortSets, row: &Row<'_>) -> String {
         let words = self.of(sets, row);
         row.family.map_or_else(|| words.to_owned(), |family| format!("{words} ({family})"))
     }
@@ -128,6 +128,25 @@ pub fn json(words: &mut Words, sets: &PortSets, row: &Row<'_>) -> MatrixRow {
         only_some_pods: parts(row.only_some),
         depends_on_dns: parts(row.depends_on_dns),
     }
+}
+
+/// What is written before the rows and after them: a document that has none yet, cut open.
+pub fn json_frame(without_rows: &Matrix) -> serde_json::Result<(String, String)> {
+    let whole = serde_json::to_string_pretty(without_rows)?;
+    // No string in JSON has a line break, so this is the field itself.
+    let (head, end) = whole.split_once("\n  \"rows\": []").unwrap_or((&whole, ""));
+    Ok((format!("{head}\n  \"rows\": ["), format!("]{end}\n")))
+}
+
+/// A row inside of such a document.
+pub fn json_line(out: &mut String, row: &MatrixRow, is_first: bool) -> serde_json::Result<()> {
+    out.push_str(if is_first { "\n" } else { ",\n" });
+    let text = serde_json::to_string_pretty(row)?;
+    for (at, line) in text.lines().enumerate() {
+        out.push_str(if at == 0 { "    " } else { "\n    " });
+        out.push_str(line);
+    }
+    Ok(())
 }
 
 fn end(it: Name<'_>) -> MatrixEnd {

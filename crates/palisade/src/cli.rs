@@ -16,6 +16,7 @@ Examples:
   palisade test -f manifests/ expectations.yaml
   palisade matrix -f manifests/ -o csv                            who reaches whom, on which ports
   palisade diff main/ branch/                                     which connections a change opens and closes, and why
+  palisade exposure -f manifests/ --only unprotected              what is open to everybody, what nothing protects
   palisade lab up -f manifests/                                   a cluster of namespaces, with real packets
 
 As a kubectl plugin: name the binary kubectl-palisade, on your PATH, and say `kubectl palisade …`.
@@ -52,6 +53,7 @@ pub(crate) enum Command {
     Test(TestArgs),
     Matrix(MatrixArgs),
     Diff(DiffArgs),
+    Exposure(ExposureArgs),
     Nft(NftArgs),
     Lab(crate::lab::LabArgs),
     Demo(DemoArgs),
@@ -184,7 +186,9 @@ An end is one of
 Examples:
   palisade matrix -f manifests/
   palisade matrix -f manifests/ --to shop/db --port 5432
-  palisade matrix -f manifests/ --focus shop -o dot | dot -Tsvg > shop.svg
+  palisade matrix -f manifests/ --focus shop -o svg > shop.svg
+  palisade matrix -f manifests/ -o html > matrix.html
+  palisade matrix -f manifests/ --focus shop -o dot | dot -Tpdf > shop.pdf
   palisade matrix -f manifests/ -o csv > connections.csv
   palisade matrix -f manifests/ --from 203.0.113.7
   palisade matrix -f manifests/ --denied --by namespace
@@ -209,7 +213,7 @@ pub(crate) struct MatrixArgs {
     /// What a row is about
     #[arg(long, value_name = "WHAT", default_value = "workload")]
     pub(crate) by: MatrixBy,
-    /// text for people, json for programs (`palisade schema matrix`), csv (src,dst,conn), md for a table, dot for Graphviz
+    /// text for people, json for programs (`palisade schema matrix`), csv (src,dst,conn), md for a table, dot for Graphviz, svg for a picture, html for a page
     #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
     pub(crate) output: MatrixOutput,
     #[command(flatten)]
@@ -233,6 +237,77 @@ pub(crate) enum MatrixOutput {
     Csv,
     Md,
     Dot,
+    Svg,
+    Html,
+}
+
+/// To whom each workload is exposed: the whole cluster, namespaces yet to come, the outside
+///
+/// For each workload and direction: what every pod of other namespaces may open, what pods of a namespace that does not exist yet may (any, or labelled so
+/// that a rule lets it in), what addresses outside may; whether any policy speaks about it, and the tier that lets traffic pass. Only the workload's own side
+/// is judged; `palisade matrix` says what both sides let through.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  palisade exposure -f manifests/
+  palisade exposure -f manifests/ --only unprotected
+  palisade exposure -f manifests/ --focus shop --direction ingress
+  palisade exposure -f manifests/ --direction ingress --fail-on outside
+  palisade exposure --context prod -o csv > exposure.csv
+
+Exit codes: 0 here it is, 1 what `--fail-on` names was found, 2 could not tell.")]
+pub(crate) struct ExposureArgs {
+    /// Only workloads of this end: a namespace, a workload, or pods by labels, as in `palisade matrix`
+    #[arg(long, value_name = "END")]
+    pub(crate) focus: Option<String>,
+    /// Only who may reach a workload, or whom it may reach
+    #[arg(long, value_name = "DIRECTION")]
+    pub(crate) direction: Option<ExposureDirection>,
+    /// Only the worst
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) only: Option<ExposureOnly>,
+    /// Exit 1 if a workload in focus is so, in a direction that was asked for
+    #[arg(long, value_name = "WHAT", default_value = "none")]
+    pub(crate) fail_on: ExposureFailOn,
+    /// text for people, json for programs (`palisade schema exposure`), csv, md for a table
+    #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
+    pub(crate) output: ExposureOutput,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExposureDirection {
+    /// Who may reach it
+    Ingress,
+    /// Whom it may reach
+    Egress,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExposureOnly {
+    /// Open to the whole cluster, to new namespaces that nobody labelled, or to the outside
+    Open,
+    /// No policy of any tier speaks about it, or not about all its pods
+    Unprotected,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExposureFailOn {
+    /// No policy of any tier speaks about it, or not about all its pods
+    Unprotected,
+    /// Open to addresses outside of the cluster
+    Outside,
+    /// Nothing: always exit 0
+    None,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExposureOutput {
+    Text,
+    Json,
+    Csv,
+    Md,
 }
 
 /// Which connections a change opens and closes, and by which policies
@@ -402,6 +477,8 @@ pub(crate) enum SchemaOf {
     Matrix,
     /// The schema of `diff -o json`
     Diff,
+    /// The schema of `exposure -o json`
+    Exposure,
     /// The schema of `lab probe -o json`
     ProbeReport,
     /// The schema of `lab status -o json`

@@ -7,6 +7,7 @@ mod completions;
 mod demo;
 mod diff;
 mod explain;
+mod exposure;
 mod input;
 mod lab;
 mod matrix;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         cli::Command::Test(args) => test::run(args),
         cli::Command::Matrix(args) => matrix::run(args, printer),
         cli::Command::Diff(args) => diff::run(args),
+        cli::Command::Exposure(args) => exposure::run(args),
         cli::Command::Nft(args) => nft::run(args),
         cli::Command::Lab(args) => lab::run(args, printer),
         cli::Command::Demo(args) => demo::run(args, printer),

@@ -155,6 +155,11 @@ impl Matrix {
         self.units.units.iter().map(|it| (it.name.as_str(), it.namespace.as_ref()))
     }
 
+    /// Names of the units that a selection is about.
+    pub fn selected<'m>(&'m self, selection: &Selection) -> impl Iterator<Item = &'m str> {
+        self.units.units.iter().filter(|it| selection.has_unit(it)).map(|it| it.name.as_str())
+    }
+
     /// Hands out the rows: units by name, then ranges by address, IPv4 first. Ends early when `each` fails.
     pub fn rows<'m, E>(
         &'m self,

@@ -47,7 +47,7 @@ impl Selection {
         }
     }
 
-    pub(super) fn has_unit(&self, unit: &Unit) -> bool {
+    pub(crate) fn has_unit(&self, unit: &Unit) -> bool {
         match self {
             Selection::Pods(pods) => unit.pods.iter().any(|it| pods.contains(it)),
             Selection::Outside(_) => false,

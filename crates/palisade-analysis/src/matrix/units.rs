@@ -9,16 +9,16 @@ use super::By;
 
 /// Pods under one name.
 #[derive(Debug)]
-pub(super) struct Unit {
-    pub(super) name: String,
-    pub(super) namespace: Box<str>,
-    pub(super) pods: Vec<EndpointId>,
+pub(crate) struct Unit {
+    pub(crate) name: String,
+    pub(crate) namespace: Box<str>,
+    pub(crate) pods: Vec<EndpointId>,
     /// Kinds of its pods as their own namespace tells them apart, with how many there are.
-    pub(super) own: Vec<(usize, usize)>,
+    pub(crate) own: Vec<(usize, usize)>,
     /// Kinds of its pods as other namespaces tell them apart, by the number of their mixture: when they call, and when they are called.
-    pub(super) apart: ByRole<usize>,
+    pub(crate) apart: ByRole<usize>,
     /// The number of its namespace.
-    pub(super) space: usize,
+    pub(crate) space: usize,
 }
 
 /// One address of a kind of pods, with an end that stands for it.
@@ -31,29 +31,29 @@ pub(crate) struct Slot {
 
 /// All units of a cluster, by name.
 #[derive(Debug, Default)]
-pub(super) struct Units {
-    pub(super) units: Vec<Unit>,
-    pub(super) own: Vec<Vec<Slot>>,
-    pub(super) apart: ByRole<Kinds>,
+pub(crate) struct Units {
+    pub(crate) units: Vec<Unit>,
+    pub(crate) own: Vec<Vec<Slot>>,
+    pub(crate) apart: ByRole<Kinds>,
 }
 
 /// Something for those who call, and for those who are called.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ByRole<T> {
-    pub(super) calling: T,
-    pub(super) called: T,
+pub(crate) struct ByRole<T> {
+    pub(crate) calling: T,
+    pub(crate) called: T,
 }
 
 /// Kinds of pods as other namespaces tell them apart in one role, and the mixtures of them that some unit is.
 #[derive(Debug, Default)]
-pub(super) struct Kinds {
+pub(crate) struct Kinds {
     slots: Vec<Vec<Slot>>,
-    pub(super) mixtures: Vec<Vec<usize>>,
+    pub(crate) mixtures: Vec<Vec<usize>>,
 }
 
 impl Kinds {
     /// The kinds of a mixture.
-    pub(super) fn of(&self, mixture: usize) -> impl Iterator<Item = &Vec<Slot>> {
+    pub(crate) fn of(&self, mixture: usize) -> impl Iterator<Item = &Vec<Slot>> {
         self.mixtures.get(mixture).into_iter().flatten().filter_map(|it| self.slots.get(*it))
     }
 }
@@ -62,7 +62,7 @@ impl Kinds {
 type OwnKey = Vec<(Option<Family>, Alike)>;
 type ApartKey = Vec<(Option<Family>, Role)>;
 
-pub(super) fn units(model: &Model, reach: &Reach<'_>, by: By) -> Units {
+pub(crate) fn units(model: &Model, reach: &Reach<'_>, by: By) -> Units {
     let mut units = Units::default();
     let mut own: HashMap<OwnKey, usize> = HashMap::new();
     let mut apart: ByRole<HashMap<ApartKey, usize>> = ByRole::default();

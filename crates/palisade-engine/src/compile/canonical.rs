@@ -6,7 +6,7 @@ use palisade_model::Direction;
 use rustc_hash::FxHashMap;
 
 use crate::compile::rules::{Compact, Named};
-use crate::compile::{Compiled, Foreign, Kind, Program, Seen};
+use crate::compile::{At, Compiled, Foreign, Kind, Program};
 
 /// Words for numbers, each worked out once, and then numbered by their order.
 #[derive(Default)]
@@ -38,7 +38,7 @@ impl Compiled {
         for (id, rule) in self.parts.rules.iter() {
             rules.add(id, || self.rule(rule));
         }
-        let seen = |table: &mut Table, seen: &[Seen]| {
+        let seen = |table: &mut Table, seen: &[At]| {
             for id in seen.iter().map(|it| it.foreign) {
                 table.add(id, || self.foreign.get(id).map(|it| self.view(*it)).unwrap_or_default());
             }
@@ -54,7 +54,7 @@ impl Compiled {
         let (views, view_words) = foreign.numbered();
         let [(egress, egress_words), (ingress, ingress_words)] = programs.map(Table::numbered);
         let symbols = &self.parts.symbols;
-        let place = |it: &Seen| (it.address.map(|it| it.to_string()), views.get(&it.foreign));
+        let place = |it: &At| (it.address.map(|it| it.to_string()), views.get(&it.foreign));
         let pods = self.pods.iter().map(|(_, pod)| {
             let namespace = self.spaces.get(pod.namespace).map_or("", |it| symbols.get(it.name));
             let node = pod.node.and_then(|it| self.nodes.get(it.0)).map(|it| symbols.get(it.name));

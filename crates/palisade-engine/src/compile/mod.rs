@@ -29,7 +29,7 @@ use palisade_model::{Direction, EndpointId, Model, NodeId, PerDirection, PodName
 use rustc_hash::FxHashMap;
 
 pub use ports::{PortSetId, PortSets, Traffic};
-pub use reach::{Alike, AlikeApart, Reach, ReachEnd, Role};
+pub use reach::{Alike, AlikeApart, LetPass, Reach, ReachEnd, Role, Seen, Treated};
 pub use update::Change;
 
 use crate::compile::intern::{Interned, Lists, number};
@@ -110,13 +110,13 @@ struct Placed {
     /// Its seat in the cell.
     seat: u32,
     /// What is seen of it at each of its addresses; once without one, if it has none.
-    seen: Vec<Seen>,
+    seen: Vec<At>,
     programs: PerDirection<u32>,
 }
 
 /// An end at one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Seen {
+struct At {
     address: Option<IpAddr>,
     prefix: u32,
     foreign: u32,
@@ -128,7 +128,7 @@ struct PlacedNode {
     name: u32,
     /// Its labels as they were read.
     read: u32,
-    seen: Vec<Seen>,
+    seen: Vec<At>,
 }
 
 /// Compiles a model. Total, and the same for the same objects in any order.

@@ -11,7 +11,7 @@ use crate::compile::ports::base;
 use crate::compile::prefixes::NOWHERE;
 use crate::compile::rules::{News, Parts};
 use crate::compile::slab::{Slab, join, leave};
-use crate::compile::{Compiled, Foreign, Kind, Placed, PlacedNode, Program, Seen};
+use crate::compile::{At, Compiled, Foreign, Kind, Placed, PlacedNode, Program};
 
 /// Namespaces, and what policy makes of the pods in them.
 #[derive(Clone, Debug, Default)]
@@ -357,7 +357,7 @@ impl Compiled {
         let read = self.parts.pods.read(&endpoint.labels, &mut self.parts.symbols);
         let ports = self.named_ports(&endpoint.ports);
         let seen =
-            |address: Option<IpAddr>| Seen { address, prefix: address.map_or(NOWHERE, |it| self.parts.prefixes.locate(it)), foreign: 0 };
+            |address: Option<IpAddr>| At { address, prefix: address.map_or(NOWHERE, |it| self.parts.prefixes.locate(it)), foreign: 0 };
         let seen = match endpoint.addresses.as_slice() {
             [] => vec![seen(None)],
             addresses => addresses.iter().map(|it| seen(Some(*it))).collect(),
@@ -411,7 +411,7 @@ impl Compiled {
     /// Notes what a node has.
     pub(crate) fn set_node(&mut self, id: NodeId, labels: &Labels, addresses: &[IpAddr]) {
         let read = self.parts.nodes.read(labels, &mut self.parts.symbols);
-        let seen = addresses.iter().map(|it| Seen { address: Some(*it), prefix: self.parts.prefixes.locate(*it), foreign: 0 }).collect();
+        let seen = addresses.iter().map(|it| At { address: Some(*it), prefix: self.parts.prefixes.locate(*it), foreign: 0 }).collect();
         if let Some(node) = self.nodes.get_mut(id.0) {
             (node.read, node.seen) = (read, seen);
         }

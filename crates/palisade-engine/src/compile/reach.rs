@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use palisade_model::{Direction, End, EndpointId, PerDirection, Place};
+use palisade_model::{Direction, End, EndpointId, PerDirection, Place, Tier};
 use rustc_hash::FxHashMap;
 
 use crate::compile::evaluate::{Passing, Relation, Sets};
@@ -58,6 +58,46 @@ pub struct Alike {
     ingress: u32,
     namespace: u32,
     labels: u32,
+}
+
+/// What others see of an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Seen(u32);
+
+/// What policy does with a pod's traffic of one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Treated {
+    direction: Direction,
+    program: u32,
+}
+
+/// Traffic that one side lets pass, by who let it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LetPass {
+    /// Accepted by a rule of the Admin tier.
+    pub admin: PortSetId,
+    /// Accepted by a NetworkPolicy.
+    pub network_policy: PortSetId,
+    /// Accepted by a rule of the Baseline tier.
+    pub baseline: PortSetId,
+    /// Decided by nobody.
+    pub default: PortSetId,
+}
+
+impl Alike {
+    /// What others see of it.
+    pub fn seen(self) -> Seen {
+        Seen(self.seen)
+    }
+
+    /// What policy does with its traffic of one direction.
+    pub fn treated(self, direction: Direction) -> Treated {
+        let program = match direction {
+            Direction::Egress => self.egress,
+            Direction::Ingress => self.ingress,
+        };
+        Treated { direction, program }
+    }
 }
 
 impl Compiled {
@@ -137,6 +177,53 @@ impl Reach<'_> {
         let egress = self.passes(Direction::Egress, from.egress, to.seen, own(to.labels))?;
         let ingress = self.passes(Direction::Ingress, to.ingress, from.seen, own(from.labels))?;
         Some(self.both(egress, ingress))
+    }
+
+    /// What others see of an end. None for one that was not compiled.
+    pub fn seen(&self, end: &End) -> Option<Seen> {
+        self.compiled.seen(end).map(Seen)
+    }
+
+    /// What one side alone lets pass with an end that is in none of its namespaces.
+    pub fn side(&mut self, subject: Treated, other: Seen) -> Option<ReachEnd> {
+        let passing = self.passes(subject.direction, subject.program, other.0, Relation::Apart)?;
+        Some(ReachEnd { allowed: passing.accepted, depends_on_dns: passing.perhaps })
+    }
+
+    /// The ends with which a pod fares otherwise than with most of their kind, as far as they are in none of its namespaces.
+    pub fn exceptions(&self, subject: Treated) -> impl Iterator<Item = Seen> + '_ {
+        let rows = self.rows.of(subject.direction);
+        let row = usize::try_from(subject.program).ok().and_then(|it| rows.of_program.get(it)).and_then(|it| rows.rows.get(*it));
+        row.into_iter().flat_map(|it| &it.exceptions).map(|it| Seen(it.0))
+    }
+
+    /// What one side alone lets pass with such an end, by the tier that let it.
+    pub fn let_pass(&mut self, subject: Treated, other: Seen) -> Option<LetPass> {
+        let context = self.compiled.context(subject.direction);
+        let foreign = *self.compiled.foreign.get(other.0)?;
+        let program = *self.compiled.programs.of(subject.direction).get(subject.program)?;
+        let (lists, ports, sets) = (&context.parts.lists, program.ports, &mut self.sets);
+        let admin = context.ordered(lists.get(program.admin), ports, foreign, Relation::Apart, sets);
+        let network = context.network(program.network.map(|it| lists.get(it)), ports, foreign, Relation::Apart, sets);
+        let baseline = context.ordered(lists.get(program.baseline), ports, foreign, Relation::Apart, sets);
+        let sets = &mut sets.ports;
+        let reached = sets.and(admin.open, network.open);
+        Some(LetPass {
+            admin: admin.accepted,
+            network_policy: sets.and(admin.open, network.accepted),
+            baseline: sets.and(reached, baseline.accepted),
+            default: sets.and(reached, baseline.open),
+        })
+    }
+
+    /// The tiers that have something to say about a pod's traffic of one direction, in their order.
+    pub fn tiers(&self, subject: Treated) -> impl Iterator<Item = Tier> + use<> {
+        let program = self.compiled.programs.of(subject.direction).get(subject.program);
+        let has_rules = |list: u32| !self.compiled.parts.lists.get(list).is_empty();
+        let speaks = program.map(|it| {
+            [(Tier::Admin, has_rules(it.admin)), (Tier::NetworkPolicy, it.network.is_some()), (Tier::Baseline, has_rules(it.baseline))]
+        });
+        speaks.into_iter().flatten().filter(|it| it.1).map(|it| it.0)
     }
 
     /// What both directions let pass.

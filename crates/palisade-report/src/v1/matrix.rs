@@ -63,7 +63,7 @@ pub struct MatrixEnd {
 }
 
 /// A part of what passes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MatrixTraffic {
     /// `tcp`, `udp`, `sctp`, or `other` for every protocol without ports.

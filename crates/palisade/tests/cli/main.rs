@@ -7,6 +7,7 @@
 mod bad_input;
 mod diff;
 mod explain;
+mod exposure;
 mod lab;
 mod matrix;
 mod misc;

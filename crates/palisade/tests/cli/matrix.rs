@@ -12,7 +12,83 @@ fn the_shop_in_every_form() {
     palisade(&format!("{SHOP} -o csv")).assert().success().stdout_eq(file!["golden/matrix.csv"]);
     palisade(&format!("{SHOP} -o md")).assert().success().stdout_eq(file!["golden/matrix.md"]);
     palisade(&format!("{SHOP} -o dot")).assert().success().stdout_eq(file!["golden/matrix.dot"]);
+    palisade(&format!("{SHOP} -o svg")).assert().success().stdout_eq(file!["golden/matrix.svg"].raw());
+    palisade(&format!("{SHOP} -o html")).assert().success().stdout_eq(file!["golden/matrix.html"].raw());
     palisade(&format!("{SHOP} -o json --to shop/db")).assert().success().stdout_eq(file!["golden/matrix.json"]);
+}
+
+#[test]
+fn json_fits_its_schema_with_and_without_rows() {
+    let schema = palisade("schema matrix").output().unwrap().stdout;
+    let schema: serde_json::Value = serde_json::from_slice(&schema).unwrap();
+    for rest in ["", "--to shop/db --port 80", "--to shop/db", "--by namespace --denied"] {
+        let csv = palisade(&format!("{SHOP} -o csv {rest}")).output().unwrap().stdout;
+        let rows = String::from_utf8(csv).unwrap().lines().count() - 1;
+        let text = palisade(&format!("{SHOP} -o json {rest}")).output().unwrap().stdout;
+        let report: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        jsonschema::validate(&schema, &report).unwrap_or_else(|error| panic!("{error}\n{report}"));
+        assert_eq!(report.pointer("/rows").and_then(|it| it.as_array()).map(Vec::len), Some(rows), "{rest}");
+        // Written row by row, and as if it were written at once: up to the order of fields, which a value does not keep.
+        let lines = |text: &str| text.lines().map(str::to_owned).collect::<std::collections::BTreeSet<String>>();
+        let commas = |text: &str| text.replace(",\n", "\n");
+        let again = serde_json::to_string_pretty(&report).unwrap();
+        assert_eq!(lines(&commas(&String::from_utf8(text).unwrap())), lines(&commas(&again)), "{rest}");
+    }
+}
+
+/// A namespace of many pods that nothing protects.
+fn crowd(count: usize) -> String {
+    let pod = |at| format!("{{apiVersion: v1, kind: Pod, metadata: {{name: p{at}, namespace: x}}}}\n---\n");
+    (0..count).map(pod).collect()
+}
+
+#[test]
+fn a_picture_that_nobody_could_read_is_refused() {
+    let many = folder(&[("cluster.yaml", &crowd(401))]);
+    let path = many.path().display().to_string();
+    palisade(&format!("matrix -f {path} -o svg")).assert().code(2).stdout_eq("").stderr_eq(
+        "[..]error: `-o svg`: nobody can read a picture with 401 lines or columns (400 are the most); `--by namespace` or `--focus` make it \
+         smaller, and so does `-o html`\n",
+    );
+    palisade(&format!("matrix -f {path} -o svg --by namespace")).assert().success();
+    palisade(&format!("matrix -f {path} -o svg --from x/p1 --to x/p2")).assert().success();
+}
+
+#[test]
+fn what_was_not_asked_about_is_grey() {
+    let run = palisade(&format!("{SHOP} -o svg --focus shop/db")).assert().success();
+    let svg = String::from_utf8_lossy(&run.get_output().stdout).into_owned();
+    assert!(svg.contains("<title>shop/api[Deployment] → shop/db[StatefulSet]: TCP 5432</title>"), "{svg}");
+    assert!(!svg.contains("blog"), "who has no row has no line:\n{svg}");
+}
+
+const PARTLY: &str = r#"
+{"apiVersion": "v1", "kind": "List", "items": [
+  {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}},
+  {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "w-0", "namespace": "x", "labels": {"n": "0"},
+    "ownerReferences": [{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "w", "uid": "1", "controller": true}]}},
+  {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "w-1", "namespace": "x", "labels": {"n": "1"},
+    "ownerReferences": [{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "w", "uid": "1", "controller": true}]}},
+  {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "db", "namespace": "x", "labels": {"app": "db"}}},
+  {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "first-only", "namespace": "x"},
+   "spec": {"podSelector": {"matchLabels": {"app": "db"}}, "policyTypes": ["Ingress"],
+            "ingress": [{"from": [{"podSelector": {"matchLabels": {"n": "0"}}}, {"ipBlock": {"cidr": "192.0.2.0/24"}}], "ports": [{"port": 80}]}]}}
+]}"#;
+
+#[test]
+fn what_holds_only_for_some_is_told_in_picture_and_page() {
+    let folder = folder(&[("cluster.json", PARTLY)]);
+    let form = |form: &str| {
+        let run = palisade(&format!("matrix -f {} --to x/db -o {form}", folder.path().display())).assert().success();
+        String::from_utf8_lossy(&run.get_output().stdout).into_owned()
+    };
+    let svg = form("svg");
+    assert!(svg.contains("<title>x/w[StatefulSet] → x/db[Pod]: TCP 80 (some pods)</title>"), "{svg}");
+    assert!(svg.contains("<title>x/db[Pod] ← outside: 192.0.2.0-192.0.2.255: TCP 80</title>"), "{svg}");
+    assert_eq!(svg.matches("<rect class=\"s\"").count(), 3, "with the legend:\n{svg}");
+    let html = form("html");
+    assert!(html.contains("<td class=\"s\" title=\"x/w[StatefulSet] → x/db[Pod]: TCP 80 (some pods)\"></td>"), "{html}");
+    assert!(html.contains("<th>192.0.2.0-192.0.2.255</th><td><ul><li><b>TCP 80</b> to x/db</li></ul></td>"), "{html}");
 }
 
 #[test]

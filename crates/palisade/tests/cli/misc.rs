@@ -12,6 +12,7 @@ fn help_has_examples() {
         "test --help",
         "matrix --help",
         "diff --help",
+        "exposure --help",
         "nft --help",
         "lab --help",
         "lab up --help",
