@@ -12,10 +12,10 @@
 
 mod ids;
 mod leaf;
+mod leaves;
 mod lower;
 mod netlink;
 mod object;
-mod regions;
 mod render;
 mod ruleset;
 mod sources;

@@ -7,6 +7,7 @@
 mod evaluate;
 mod intern;
 mod join;
+mod node;
 mod place;
 mod ports;
 mod reach;
@@ -19,6 +20,7 @@ use std::net::IpAddr;
 
 use palisade_model::{Direction, EndpointId, Model, NodeId, PerDirection};
 
+pub use node::{Known, Meeting, NodeProgram, OnNode};
 pub use ports::{PortSetId, PortSets, Traffic};
 pub use reach::{Alike, AlikeApart, Reach, ReachEnd};
 

@@ -1,0 +1,59 @@
+//! Who has each address that somebody of the cluster has.
+
+use std::net::IpAddr;
+
+use palisade_model::{EndpointId, Family, Model, NodeId, Place};
+
+use crate::compile::Compiled;
+use crate::compile::intern::{index, number};
+
+/// An address and who has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Owner {
+    pub(super) address: IpAddr,
+    pub(super) place: Place,
+    /// What others see there.
+    pub(super) seen: u32,
+}
+
+/// Every address once, in order. Says of each what `Model::place_of` does.
+pub(super) fn owners(model: &Model, compiled: &Compiled) -> Vec<Owner> {
+    let pods = compiled.pods.iter().enumerate().flat_map(|(at, pod)| {
+        pod.seen
+            .iter()
+            .filter_map(move |(address, seen)| Some(Owner { address: (*address)?, place: Place::Pod(EndpointId(at)), seen: *seen }))
+    });
+    let nodes = compiled.nodes.iter().enumerate().flat_map(|(at, addresses)| {
+        addresses.iter().map(move |(address, seen)| Owner { address: *address, place: Place::Node(NodeId(at)), seen: *seen })
+    });
+    let claims: Vec<Owner> = pods.chain(nodes).collect();
+    let mut by_address: Vec<(Family, u128, u32)> =
+        claims.iter().zip(0..).map(|(it, at)| (Family::of(it.address), bits(it.address), at)).collect();
+    by_address.sort_unstable();
+    let mut owners: Vec<Owner> = Vec::with_capacity(claims.len());
+    for (.., at) in by_address {
+        let Some(claim) = claims.get(index(at)) else { continue };
+        match owners.last_mut().filter(|it| it.address == claim.address) {
+            Some(known) if rank(model, claim.place) < rank(model, known.place) => *known = *claim,
+            Some(_) => {}
+            None => owners.push(*claim),
+        }
+    }
+    owners
+}
+
+/// SPEC: semantics 1.12: a pod before a node, and of two pods the one that runs.
+fn rank(model: &Model, place: Place) -> impl Ord + use<> {
+    match place {
+        Place::Pod(id) => (0, model.endpoint(id).map(|it| (it.running, it.readiness)), number(id.0)),
+        Place::Node(id) => (1, None, number(id.0)),
+        Place::Outside => (2, None, 0),
+    }
+}
+
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(it) => u128::from(u32::from(it)),
+        IpAddr::V6(it) => u128::from(it),
+    }
+}
