@@ -1,6 +1,7 @@
 //! What it costs to work out the whole cluster at once, next to copying it.
 
 mod model;
+mod node;
 
 use anyhow::{Context as _, Result, bail};
 use palisade_engine::compile;
@@ -30,6 +31,11 @@ pub(crate) fn engine(arguments: &[&str]) -> Result<()> {
     }
     for size in SIZES {
         measure(size, runs)?;
+    }
+    for size in SIZES.into_iter().filter(|it| it.cluster_policies > 0) {
+        for pods in [30, 110] {
+            node::measure(size, pods, runs)?;
+        }
     }
     Ok(())
 }
