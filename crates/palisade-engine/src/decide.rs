@@ -60,8 +60,8 @@ pub fn decide_direction(model: &Model, flow: &Flow, direction: Direction) -> Wal
     decide_direction_among(model, &all, flow, direction)
 }
 
-/// The same for who knows the policies that select the subject, in any order. Those that say nothing about the direction may be left out, and
-/// those of Baseline where a NetworkPolicy isolates.
+/// The same for who knows the policies that select the subject, in any order. Those may be left out that do not isolate and have no rule to try,
+/// and those of Baseline where a NetworkPolicy isolates.
 pub fn decide_direction_among(model: &Model, among: &[Selecting<'_>], flow: &Flow, direction: Direction) -> Walk {
     let Some(subject) = subject(model, flow, direction) else { return not_a_pod() };
     // SPEC: semantics 1.9: a pod and its own address are never parted.

@@ -34,7 +34,7 @@ pub(crate) fn leaf(model: &Model, meeting: &Meeting<'_>, direction: Direction, m
         // A name that nobody has resolved opens nothing.
         Fate { accepted: walk.verdict == Verdict::Accept, origin: place(Origin::Policy { direction, reason: walk.reason }) }
     };
-    // Only rules without ports match what has none, so all other protocols fare alike.
+    // Only rules without ports match what has none, so all other protocols fare alike, and so does every port that no rule speaks of.
     let rest = fate(Protocol::Icmp, None);
     let cuts = cuts(model, meeting, to);
     let mut ranges: Vec<(PortProtocol, u16, u16, Fate)> = Vec::new();
@@ -53,10 +53,9 @@ pub(crate) fn leaf(model: &Model, meeting: &Meeting<'_>, direction: Direction, m
     Leaf { ranges, rest }
 }
 
-/// Ports at which something may change, 0 included, for each protocol.
+/// Ports at which something may change. Below the first of a protocol only rules without ports match.
 fn cuts(model: &Model, meeting: &Meeting<'_>, to: End) -> BTreeSet<(PortProtocol, u16)> {
-    let all = [PortProtocol::Tcp, PortProtocol::Udp, PortProtocol::Sctp];
-    let mut cuts: BTreeSet<(PortProtocol, u16)> = all.into_iter().map(|protocol| (protocol, 0)).collect();
+    let mut cuts: BTreeSet<(PortProtocol, u16)> = BTreeSet::new();
     let mut cut = |protocol, first: u16, last: u16| {
         cuts.insert((protocol, first));
         cuts.extend(last.checked_add(1).map(|next| (protocol, next)));

@@ -29,8 +29,8 @@ impl Leaves {
         *self.leaves.entry(leaf).or_insert(next)
     }
 
-    /// Adds the chain of each leaf. Returns the numbers of the leaves by place.
-    pub(crate) fn add(self, ids: &mut Ids, ruleset: &mut Ruleset) -> Vec<u32> {
+    /// Adds the chain of each leaf. Returns the names of these by place.
+    pub(crate) fn add(self, ids: &mut Ids, ruleset: &mut Ruleset) -> Vec<String> {
         let mut by_words: Vec<(String, Origin, usize)> =
             self.origins.into_iter().map(|(it, place)| (origin_words(&it), it, place)).collect();
         by_words.sort_unstable_by(|a, b| a.0.cmp(&b.0));
@@ -39,24 +39,20 @@ impl Leaves {
         let words = |leaf: &Leaf| leaf_words(leaf, |fate| origins.get(&fate.origin).map_or(0, |(number, _)| *number));
         let mut by_words: Vec<(String, Leaf, usize)> = self.leaves.into_iter().map(|(it, place)| (words(&it), it, place)).collect();
         by_words.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        let mut numbers = vec![0; by_words.len()];
+        let mut names = vec![String::new(); by_words.len()];
         for (words, leaf, place) in by_words {
-            let number = ids.leaves.of(&words);
-            numbers.get_mut(place).into_iter().for_each(|it| *it = number);
-            add_chain(number, &leaf, &origins, ruleset);
+            let name = format!("leaf-{:08x}", ids.leaves.of(&words));
+            ruleset.chains.insert(name.clone(), chain(&leaf, &origins));
+            names.get_mut(place).into_iter().for_each(|it| it.clone_from(&name));
         }
         for (number, origin) in origins.into_values() {
             ruleset.origins.insert(number, origin);
         }
-        numbers
+        names
     }
 }
 
-pub(crate) fn leaf_name(number: u32) -> String {
-    format!("leaf-{number:08x}")
-}
-
-fn add_chain(number: u32, leaf: &Leaf, origins: &BTreeMap<usize, (u32, Origin)>, ruleset: &mut Ruleset) {
+fn chain(leaf: &Leaf, origins: &BTreeMap<usize, (u32, Origin)>) -> Chain {
     let rule = |fate: Fate| origins.get(&fate.origin).map(|(number, origin)| fate_rule(fate.accepted, *number, origin));
     let mut rules = Vec::with_capacity(leaf.ranges.len() + 1);
     for (protocol, first, last, fate) in &leaf.ranges {
@@ -64,7 +60,7 @@ fn add_chain(number: u32, leaf: &Leaf, origins: &BTreeMap<usize, (u32, Origin)>,
         rules.extend(rule(*fate).map(|it| it.when(Match::Protocol(vec![protocol.number()])).when(ports)));
     }
     rules.extend(rule(leaf.rest));
-    ruleset.chains.insert(leaf_name(number), Chain { hook: None, rules });
+    Chain { hook: None, rules }
 }
 
 fn leaf_words(leaf: &Leaf, number: impl Fn(&Fate) -> u32) -> String {

@@ -6,7 +6,7 @@ use palisade_engine::{Compiled, Meeting, NodeProgram, OnNode};
 use palisade_model::{Direction, EndpointId, Model, NodeId};
 
 use crate::ids::{Ids, Numbers};
-use crate::leaves::{Leaves, leaf_name, origin_words};
+use crate::leaves::{Leaves, origin_words};
 use crate::ruleset::{
     self, Address, Chain, CtState, DataMap, Guard, Hook, IntervalMap, Match, Origin, PairSet, Rule, Ruleset, Statement, Value, Verdict,
     VerdictMap,
@@ -100,7 +100,7 @@ fn lower_direction(
     direction: Direction,
     node: &OnNode<'_>,
     grown: &[Grown],
-    (classes, leaves): (&[u32], &[u32]),
+    (classes, leaves): (&[u32], &[String]),
     ids: &mut Ids,
     ruleset: &mut Ruleset,
 ) {
@@ -109,14 +109,11 @@ fn lower_direction(
     let mut names: BTreeMap<u32, String> = BTreeMap::new();
     for ((program, grown), number) in programs.iter().zip(grown).zip(&numbers) {
         let name = format!("{direction}-{number:08x}");
-        let leaf_at = |meeting: usize| grown.meetings.get(meeting).and_then(|it| leaves.get(*it)).copied().unwrap_or(0);
-        let rest = leaf_at(program.rest);
-        let listed = program.classes.iter().map(|(class, meeting)| (classes.get(*class).copied().unwrap_or(0), leaf_at(*meeting)));
-        let leaves = Programmed {
-            itself: leaves.get(grown.itself).copied().unwrap_or(0),
-            leaves: listed.filter(|(_, leaf)| *leaf != rest).collect(),
-            rest,
-        };
+        let leaf = |place: Option<&usize>| place.and_then(|it| leaves.get(*it)).map_or("", String::as_str);
+        let rest = leaf(grown.meetings.get(program.rest));
+        let listed = program.classes.iter().map(|(class, meeting)| (classes.get(*class), leaf(grown.meetings.get(*meeting))));
+        let listed = listed.filter(|(_, leaf)| *leaf != rest).map(|(class, leaf)| (class.copied().unwrap_or(0), leaf.to_owned()));
+        let leaves = Programmed { itself: leaf(Some(&grown.itself)), leaves: listed.collect(), rest };
         add_program(&name, direction, leaves, ruleset);
         names.insert(*number, name);
     }
@@ -128,13 +125,13 @@ fn lower_direction(
     ruleset.verdicts.insert(format!("{direction}-programs"), VerdictMap { elements: names });
 }
 
-/// A program by the numbers of its leaves.
-struct Programmed {
+/// A program by the names of its leaves.
+struct Programmed<'a> {
     /// Where the subject is its own peer.
-    itself: u32,
+    itself: &'a str,
     /// Classes that have another leaf than the rest.
-    leaves: BTreeMap<u32, u32>,
-    rest: u32,
+    leaves: BTreeMap<u32, String>,
+    rest: &'a str,
 }
 
 /// A rule that drops for a reason other than policy, with everything that tells people so.
@@ -155,7 +152,7 @@ pub(crate) fn fate_rule(accepted: bool, number: u32, origin: &Origin) -> Rule {
     Rule { matches: Vec::new(), statements, comment: Some(comment) }
 }
 
-fn add_program(name: &str, direction: Direction, program: Programmed, ruleset: &mut Ruleset) {
+fn add_program(name: &str, direction: Direction, program: Programmed<'_>, ruleset: &mut Ruleset) {
     let peer = match direction {
         Direction::Egress => ruleset::End::Destination,
         Direction::Ingress => ruleset::End::Source,
@@ -163,7 +160,7 @@ fn add_program(name: &str, direction: Direction, program: Programmed, ruleset: &
     // The sender's TOS fills the number before the hook; a miss must not leave it there.
     let mut rules = vec![Rule::set(Value::Zero)];
     for family in Address::BOTH {
-        let itself = Rule::to(Verdict::Goto(leaf_name(program.itself)));
+        let itself = Rule::to(Verdict::Goto(program.itself.to_owned()));
         rules.push(itself.when(Match::Pair { family, set: selves(family) }));
     }
     for family in Address::BOTH {
@@ -175,9 +172,8 @@ fn add_program(name: &str, direction: Direction, program: Programmed, ruleset: &
     }
     let map = format!("{name}-leaves");
     rules.push(Rule { statements: vec![Statement::Look(map.clone())], ..Rule::default() });
-    rules.push(Rule::to(Verdict::Goto(leaf_name(program.rest))));
-    let elements = program.leaves.into_iter().map(|(class, leaf)| (class, leaf_name(leaf))).collect();
-    ruleset.verdicts.insert(map, VerdictMap { elements });
+    rules.push(Rule::to(Verdict::Goto(program.rest.to_owned())));
+    ruleset.verdicts.insert(map, VerdictMap { elements: program.leaves });
     ruleset.chains.insert(name.to_owned(), Chain { hook: None, rules });
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use palisade_model::{ContainerPort, End, EndpointId, Family, Model, NodeId, Place};
+use palisade_model::{ContainerPort, End, EndpointId, Family, Labels, Model, NodeId, Place};
 use rustc_hash::FxHashMap;
 
 use crate::compile::intern::{Interned, Lists, index, number};
@@ -77,6 +77,8 @@ struct Working<'a, 'm> {
     blocks: FxHashMap<u32, u32>,
     /// Blocks that hold all addresses of a family but some.
     whole: Vec<u32>,
+    /// Labels of namespaces by number.
+    of_namespaces: Vec<Option<&'m Labels>>,
     known: Memory,
     found: Classes,
 }
@@ -87,7 +89,9 @@ impl Classes {
         let blocks = in_cluster.collect();
         let count = number(asked.blocks.values().len());
         let whole = (0..count).filter(|it| asked.is_whole(*it, Family::V4) || asked.is_whole(*it, Family::V6)).collect();
-        let mut working = Working { model, compiled, asked, blocks, whole, known: Memory::default(), found: Classes::default() };
+        let of_namespaces = of_namespaces(model, compiled);
+        let mut working =
+            Working { model, compiled, asked, blocks, whole, of_namespaces, known: Memory::default(), found: Classes::default() };
         working.found.lists.intern(&[]);
         working.found.known.reserve(owners.len());
         for owner in owners {
@@ -140,6 +144,25 @@ impl Classes {
     }
 }
 
+/// Labels of namespaces by number. Pods are in the order of their names, so that both are walked together.
+fn of_namespaces<'m>(model: &'m Model, compiled: &Compiled) -> Vec<Option<&'m Labels>> {
+    let mut found: Vec<Option<&Labels>> = Vec::new();
+    let mut named = model.namespaces.iter().peekable();
+    for (placed, endpoint) in compiled.pods.iter().zip(&model.endpoints) {
+        let (at, name) = (index(placed.namespace), &endpoint.name.namespace);
+        if found.len() <= at {
+            found.resize(at + 1, None);
+        }
+        let Some(slot) = found.get_mut(at).filter(|it| it.is_none()) else { continue };
+        while named.next_if(|(it, _)| *it < name).is_some() {}
+        *slot = match named.peek() {
+            Some((it, namespace)) if *it == name => Some(&namespace.labels),
+            Some(_) | None => Some(model.namespace_labels(name)),
+        };
+    }
+    found
+}
+
 impl Working<'_, '_> {
     fn pod(&mut self, id: EndpointId, owner: &Owner) -> Option<u32> {
         let (compiled, family) = (self.compiled, Family::of(owner.address));
@@ -179,8 +202,8 @@ impl Working<'_, '_> {
         let of_namespace = match self.known.namespaces.get(&placed.namespace) {
             Some(known) => *known,
             None => {
-                let name = self.model.endpoint(id).map_or("", |it| &it.name.namespace);
-                let set = self.asked.namespaces.reduce(self.model.namespace_labels(name));
+                let labels = self.of_namespaces.get(index(placed.namespace)).copied().flatten();
+                let set = self.asked.namespaces.reduce(labels.unwrap_or(&Labels::default()));
                 let deviating = self.found.lists.intern(&self.asked.namespaces.deviating(set));
                 self.known.namespaces.insert(placed.namespace, deviating);
                 deviating

@@ -309,7 +309,8 @@ impl<'m> Programmer<'_, '_, 'm> {
 
     fn among(&self, hits: &[(u32, Hit)]) -> Vec<Selecting<'m>> {
         let of = |it: &Ruling<'_, 'm>| it.matching(hits).into_iter().map(|(rule, _)| rule.rule).collect();
-        self.rulings.iter().map(|it| Selecting { policy: it.policy, rules: of(it) }).collect()
+        let all = self.rulings.iter().map(|it| Selecting { policy: it.policy, rules: of(it) });
+        all.filter(|it| it.policy.tier == Tier::NetworkPolicy || !it.rules.is_empty()).collect()
     }
 
     fn words(&self, itself: &Hits, ports: &[ContainerPort]) -> String {

@@ -75,7 +75,7 @@ pub struct Meeting<'m> {
     pub peer: End,
     /// How they meet.
     pub path: Path,
-    /// The policies that select the pod, with the rules whose peers match.
+    /// The policies that select the pod, with the rules whose peers match. Of the ordered tiers, only those that have one.
     pub among: Vec<Selecting<'m>>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use palisade_model::{EndpointId, Family, Model, NodeId, Place};
+use palisade_model::{EndpointId, Model, NodeId, Place};
 
 use crate::compile::Compiled;
 use crate::compile::intern::{index, number};
@@ -27,11 +27,19 @@ pub(super) fn owners(model: &Model, compiled: &Compiled) -> Vec<Owner> {
         addresses.iter().map(move |(address, seen)| Owner { address: *address, place: Place::Node(NodeId(at)), seen: *seen })
     });
     let claims: Vec<Owner> = pods.chain(nodes).collect();
-    let mut by_address: Vec<(Family, u128, u32)> =
-        claims.iter().zip(0..).map(|(it, at)| (Family::of(it.address), bits(it.address), at)).collect();
-    by_address.sort_unstable();
+    let mut four: Vec<(u32, u32)> = Vec::new();
+    let mut six: Vec<(u128, u32)> = Vec::new();
+    for (claim, at) in claims.iter().zip(0..) {
+        match claim.address {
+            IpAddr::V4(it) => four.push((it.into(), at)),
+            IpAddr::V6(it) => six.push((it.into(), at)),
+        }
+    }
+    four.sort_unstable();
+    six.sort_unstable();
+    let in_order = four.into_iter().map(|it| it.1).chain(six.into_iter().map(|it| it.1));
     let mut owners: Vec<Owner> = Vec::with_capacity(claims.len());
-    for (.., at) in by_address {
+    for at in in_order {
         let Some(claim) = claims.get(index(at)) else { continue };
         match owners.last_mut().filter(|it| it.address == claim.address) {
             Some(known) if rank(model, claim.place) < rank(model, known.place) => *known = *claim,
@@ -48,12 +56,5 @@ fn rank(model: &Model, place: Place) -> impl Ord + use<> {
         Place::Pod(id) => (0, model.endpoint(id).map(|it| (it.running, it.readiness)), number(id.0)),
         Place::Node(id) => (1, None, number(id.0)),
         Place::Outside => (2, None, 0),
-    }
-}
-
-fn bits(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(it) => u128::from(u32::from(it)),
-        IpAddr::V6(it) => u128::from(it),
     }
 }
