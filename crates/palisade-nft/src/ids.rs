@@ -88,8 +88,8 @@ impl Numbers {
     fn give(&mut self, words: &str, hash: u64) -> u32 {
         let mut number = fold(hash);
         // Ends: a table has far fewer elements than there are numbers.
-        while number < FIRST || number > LAST || !self.taken.insert(number) {
-            number = if number < FIRST || number >= LAST { FIRST } else { number + 1 };
+        while !(FIRST..=LAST).contains(&number) || !self.taken.insert(number) {
+            number = if (FIRST..LAST).contains(&number) { number + 1 } else { FIRST };
         }
         self.known.insert(words.to_owned(), Given { number, turn: self.turn });
         number

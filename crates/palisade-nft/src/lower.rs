@@ -1,4 +1,4 @@
-//! From the model to the ruleset of one node.
+//! From the compiled model to the ruleset of one node.
 
 use std::collections::BTreeMap;
 

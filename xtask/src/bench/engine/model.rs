@@ -38,10 +38,10 @@ pub(super) fn model(size: Size) -> Model {
     model
 }
 
-/// The same with nodes, so many that each has so many pods. Neighbours are on different ones.
+/// The same with nodes, so many that each has so many pods, and a last one without any. Neighbours are on different ones.
 pub(super) fn spread(mut model: Model, pods: usize) -> Model {
     let nodes = model.endpoints.len().div_ceil(pods);
-    for (number, at) in (0x0a00_0001..).zip(0..nodes) {
+    for (number, at) in (0x0a00_0001..).zip(0..=nodes) {
         let name = format!("node-{at:05}");
         let labels = [("kubernetes.io/hostname", name.as_str())].into_iter().collect();
         let addresses = vec![std::net::Ipv4Addr::from(number).into()];

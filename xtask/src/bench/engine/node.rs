@@ -14,8 +14,8 @@ use crate::bench::{Line, Spread, Table};
 /// A node of a cluster, with so many pods on each.
 pub(super) fn measure(size: Size, pods: usize, runs: usize) -> Result<()> {
     let model = spread(model(size), pods);
-    let view = NodeView { node: NodeId(0), links: BTreeMap::new() };
-    let (mut compiling, mut parting, mut lowering, mut each) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let [view, without] = [0, model.nodes.len() - 1].map(|it| NodeView { node: NodeId(it), links: BTreeMap::new() });
+    let (mut compiling, mut parting, mut lowering, mut empty, mut each) = (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut counts = String::new();
     for _ in 0..runs {
         let (compiled, took) = timed(|| Ok(compile(&model)))?;
@@ -25,8 +25,13 @@ pub(super) fn measure(size: Size, pods: usize, runs: usize) -> Result<()> {
         let programs = Direction::BOTH.into_iter().map(|it| node.programs.of(it).len()).sum();
         drop(node);
         let (ruleset, took) = timed(|| Ok(lower(&model, &compiled, &view, &mut Ids::default())))?;
+        let ((), least) = timed(|| {
+            drop(lower(&model, &compiled, &without, &mut Ids::default()));
+            Ok(())
+        })?;
         lowering.push(took.cpu.as_secs_f64());
-        each.push(took.cpu.as_secs_f64() / f64::from(u32::try_from(programs)?));
+        empty.push(least.cpu.as_secs_f64());
+        each.push(took.cpu.saturating_sub(least.cpu).as_secs_f64() / f64::from(u32::try_from(programs)?));
         counts = counted(&ruleset, programs);
     }
     let baseline = Spread::of(&compiling)?;
@@ -35,7 +40,8 @@ pub(super) fn measure(size: Size, pods: usize, runs: usize) -> Result<()> {
         line("compile", baseline),
         line("classes and programs of the node", Spread::of(&parting)?),
         line("lower, these included", Spread::of(&lowering)?),
-        line("the same for each program", Spread::of(&each)?),
+        line("the same for a node without pods", Spread::of(&empty)?),
+        line("the difference, for each program", Spread::of(&each)?),
     ];
     let title = format!("{}: one node of {}, {pods} pods on it, CPU time", size.name, model.nodes.len());
     print!("{}", Table { title: &title, unit: "ms", scale: 1e3, digits: 3 }.text(&lines));

@@ -7,7 +7,7 @@ pub(super) fn selector(selector: &LabelSelector) -> String {
     let one = |it: &palisade_model::Requirement| {
         let key = &it.key;
         match &it.operator {
-            Operator::Equals(value) => format!("{key:?} in {}", values(&[value.clone()])),
+            Operator::Equals(value) => format!("{key:?} in {}", values(std::slice::from_ref(value))),
             Operator::In(any) => format!("{key:?} in {}", values(any)),
             Operator::NotIn(none) => format!("{key:?} not in {}", values(none)),
             Operator::Exists => format!("{key:?} exists"),
