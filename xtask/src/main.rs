@@ -23,7 +23,7 @@ usage: cargo xtask COMMAND
   codegen [--check]  write the generated files; with --check only compare
   bench parse [--runs N] [--binary PATH]
                      CPU time of reading a large folder, as a ratio to a plain read
-  bench engine [--runs N] [--only sizes|updates|worst]
+  bench engine [--runs N] [--only sizes|updates|nodes|worst]
                      CPU time of working out whole clusters, as a ratio to copying them
   bench kernel [--rounds N] [--quick]
                      what the ruleset costs in the kernel, as a ratio to conntrack alone; needs root

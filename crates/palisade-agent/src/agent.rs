@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use nix::errno::Errno;
+use palisade_engine::compile;
 use palisade_kernel::{Kernel, KernelError};
 use palisade_model::{EndpointId, Model, NodeId};
 use palisade_nft::{Ids, NodeView, Origin, Ruleset, Statement, Transaction, Verdict, lower};
@@ -91,7 +92,7 @@ impl<K: Kernel> Agent<K> {
 
     /// Brings the table to what the model wants for a node. Links are the node's ends of its pods' links.
     pub fn apply(&mut self, model: &Model, node: NodeId, links: BTreeMap<EndpointId, String>) -> Result<Applied, AgentError> {
-        let wanted = lower(model, &NodeView { node, links }, &mut self.ids);
+        let wanted = lower(model, &compile(model), &NodeView { node, links }, &mut self.ids);
         let applied = match (&self.wanted, self.standing) {
             (Some(before), Standing::AsLeft) => {
                 let changes = wanted.changes_since(before);

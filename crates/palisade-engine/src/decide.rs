@@ -1,8 +1,10 @@
 //! The walk: tier by tier, rule by rule, to a verdict.
 
+use std::cmp::Ordering;
+
 use palisade_model::{
-    Action, Direction, Endpoint, Flow, Model, NamespaceSet, Path, PerDirection, Place, Policy, PolicyRef, Reason, RuleRef, Subject, Tier,
-    Verdict,
+    Action, Direction, Endpoint, Flow, Labels, Model, NamespaceSet, Path, PerDirection, Place, Policy, PolicyRef, Reason, Rule, RuleRef,
+    Subject, Tier, Verdict,
 };
 
 use crate::matching::Question;
@@ -19,48 +21,80 @@ pub fn decide(model: &Model, flow: &Flow) -> Decision {
 
 /// Whether `policy` speaks about `endpoint`.
 pub fn selects(model: &Model, policy: &Policy, endpoint: &Endpoint) -> bool {
-    match &policy.subject {
-        Subject::Pods { namespaces, pods } => in_namespaces(model, namespaces, endpoint) && pods.matches(&endpoint.labels),
+    is_subject(&policy.subject, endpoint, model.namespace_labels(&endpoint.name.namespace))
+}
+
+/// The same for who knows the labels of the endpoint's namespace.
+pub(crate) fn is_subject(subject: &Subject, endpoint: &Endpoint, of_namespace: &Labels) -> bool {
+    match subject {
+        Subject::Pods { namespaces, pods } => is_among(namespaces, endpoint, of_namespace) && pods.matches(&endpoint.labels),
         Subject::Unknown => false,
     }
 }
 
 pub(crate) fn in_namespaces(model: &Model, namespaces: &NamespaceSet, endpoint: &Endpoint) -> bool {
+    is_among(namespaces, endpoint, model.namespace_labels(&endpoint.name.namespace))
+}
+
+fn is_among(namespaces: &NamespaceSet, endpoint: &Endpoint, of_namespace: &Labels) -> bool {
     match namespaces {
         NamespaceSet::Own(own) => *own == endpoint.name.namespace,
-        NamespaceSet::Matching(selector) => selector.matches(model.namespace_labels(&endpoint.name.namespace)),
+        NamespaceSet::Matching(selector) => selector.matches(of_namespace),
     }
+}
+
+/// A policy that selects a subject, with the rules of it that are to be tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selecting<'m> {
+    /// The policy.
+    pub policy: &'m Policy,
+    /// Of the direction that is judged, in the order written. A rule may be left out if its peers do not match.
+    pub rules: Vec<&'m Rule>,
 }
 
 /// Decides one direction of a flow: what a node does that only hosts one of its ends.
 pub fn decide_direction(model: &Model, flow: &Flow, direction: Direction) -> Walk {
-    let end = match direction {
-        Direction::Egress => &flow.from,
-        Direction::Ingress => &flow.to,
-    };
-    // SPEC: semantics 0: a direction is judged only where its subject is a pod of the pod network.
-    let subject = match end.place {
-        Place::Pod(id) => model.endpoint(id),
-        Place::Node(_) | Place::Outside => None,
-    };
-    let Some(subject) = subject else {
-        return Walk { verdict: Verdict::Accept, reason: Reason::NotAPod, tiers: Vec::new() };
-    };
+    let Some(subject) = subject(model, flow, direction) else { return not_a_pod() };
+    let policies = model.policies.iter().filter(|policy| selects(model, policy, subject));
+    let all: Vec<Selecting<'_>> = policies.map(|policy| Selecting { policy, rules: policy.rules.of(direction).iter().collect() }).collect();
+    decide_direction_among(model, &all, flow, direction)
+}
+
+/// The same for who knows the policies that select the subject, in any order. Those may be left out that do not isolate and have no rule to try,
+/// and those of Baseline where a NetworkPolicy isolates.
+pub fn decide_direction_among(model: &Model, among: &[Selecting<'_>], flow: &Flow, direction: Direction) -> Walk {
+    let Some(subject) = subject(model, flow, direction) else { return not_a_pod() };
     // SPEC: semantics 1.9: a pod and its own address are never parted.
     if flow.from.place == flow.to.place && flow.path == Path::Direct {
         return Walk { verdict: Verdict::Accept, reason: Reason::Itself, tiers: Vec::new() };
     }
-    through_tiers(&Question { model, flow, direction, subject })
+    through_tiers(&Question { model, flow, direction, subject }, among)
 }
 
-fn through_tiers(question: &Question<'_>) -> Walk {
+/// SPEC: semantics 0: a direction is judged only where its subject is a pod of the pod network.
+fn subject<'m>(model: &'m Model, flow: &Flow, direction: Direction) -> Option<&'m Endpoint> {
+    let end = match direction {
+        Direction::Egress => &flow.from,
+        Direction::Ingress => &flow.to,
+    };
+    match end.place {
+        Place::Pod(id) => model.endpoint(id),
+        Place::Node(_) | Place::Outside => None,
+    }
+}
+
+fn not_a_pod() -> Walk {
+    Walk { verdict: Verdict::Accept, reason: Reason::NotAPod, tiers: Vec::new() }
+}
+
+fn through_tiers(question: &Question<'_>, among: &[Selecting<'_>]) -> Walk {
     let mut tiers = Vec::with_capacity(3);
     let mut perhaps = None;
     let mut decided = None;
     for tier in [Tier::Admin, Tier::NetworkPolicy, Tier::Baseline] {
         let step = match tier {
-            Tier::Admin | Tier::Baseline => ordered_tier(question, tier, &mut perhaps),
-            Tier::NetworkPolicy => network_policy_tier(question),
+            Tier::Admin | Tier::Baseline => ordered_tier(question, among, tier, &mut perhaps),
+            Tier::NetworkPolicy => network_policy_tier(question, among),
         };
         decided = final_word(&step);
         tiers.push(step);
@@ -91,12 +125,12 @@ fn final_word(step: &TierStep) -> Option<(Verdict, Reason)> {
 }
 
 /// SPEC: semantics 2.2: by rank, then name; all rules of a policy before the next policy; the first match ends the tier.
-fn ordered_tier(question: &Question<'_>, tier: Tier, perhaps: &mut Option<RuleRef>) -> TierStep {
-    let mut policies: Vec<&Policy> = selecting(question, tier, |_| true);
-    policies.sort_by(|a, b| (a.rank, &a.origin.name, &a.origin).cmp(&(b.rank, &b.origin.name, &b.origin)));
+fn ordered_tier(question: &Question<'_>, among: &[Selecting<'_>], tier: Tier, perhaps: &mut Option<RuleRef>) -> TierStep {
+    let mut policies: Vec<&Selecting<'_>> = among.iter().filter(|it| it.policy.tier == tier).collect();
+    policies.sort_by(|a, b| by_rank(a.policy, b.policy));
     let mut step = TierStep { tier, policies: origins(&policies), rules: Vec::new(), outcome: Outcome::NoMatch };
-    for policy in policies {
-        for rule in policy.rules.of(question.direction) {
+    for Selecting { policy, rules } in policies {
+        for rule in rules {
             let result = question.try_rule(rule);
             let reference = rule_ref(policy, question.direction, rule.index, rule.name.clone());
             match &result {
@@ -115,10 +149,11 @@ fn ordered_tier(question: &Question<'_>, tier: Tier, perhaps: &mut Option<RuleRe
 }
 
 /// SPEC: semantics 0, step 4: additive, without order, and final for a pod that is isolated in this direction.
-fn network_policy_tier(question: &Question<'_>) -> TierStep {
+fn network_policy_tier(question: &Question<'_>, among: &[Selecting<'_>]) -> TierStep {
     let tier = Tier::NetworkPolicy;
-    let mut policies = selecting(question, tier, |policy| *policy.isolates.of(question.direction));
-    policies.sort_by(|a, b| (&a.origin.name, &a.origin).cmp(&(&b.origin.name, &b.origin)));
+    let isolates = |it: &&Selecting<'_>| it.policy.tier == tier && *it.policy.isolates.of(question.direction);
+    let mut policies: Vec<&Selecting<'_>> = among.iter().filter(isolates).collect();
+    policies.sort_by(|a, b| by_name(a.policy, b.policy));
     let mut step = TierStep { tier, policies: origins(&policies), rules: Vec::new(), outcome: Outcome::Isolated };
     if policies.is_empty() {
         step.outcome = Outcome::NotIsolated;
@@ -133,8 +168,8 @@ fn network_policy_tier(question: &Question<'_>) -> TierStep {
         step.outcome = Outcome::Itself;
         return step;
     }
-    for policy in policies {
-        for rule in policy.rules.of(question.direction) {
+    for Selecting { policy, rules } in policies {
+        for rule in rules {
             let result = question.try_rule(rule);
             let matched = matches!(result, Match::Yes { .. });
             let reference = rule_ref(policy, question.direction, rule.index, rule.name.clone());
@@ -148,13 +183,18 @@ fn network_policy_tier(question: &Question<'_>) -> TierStep {
     step
 }
 
-fn selecting<'a>(question: &Question<'a>, tier: Tier, also: impl Fn(&Policy) -> bool) -> Vec<&'a Policy> {
-    let policies = question.model.policies.iter().filter(|policy| policy.tier == tier && also(policy));
-    policies.filter(|policy| selects(question.model, policy, question.subject)).collect()
+/// The order of the ordered tiers.
+pub(crate) fn by_rank(a: &Policy, b: &Policy) -> Ordering {
+    (a.rank, &a.origin.name, &a.origin).cmp(&(b.rank, &b.origin.name, &b.origin))
 }
 
-fn origins(policies: &[&Policy]) -> Vec<PolicyRef> {
-    policies.iter().map(|policy| policy.origin.clone()).collect()
+/// The order in which NetworkPolicies are named.
+pub(crate) fn by_name(a: &Policy, b: &Policy) -> Ordering {
+    (&a.origin.name, &a.origin).cmp(&(&b.origin.name, &b.origin))
+}
+
+fn origins(policies: &[&Selecting<'_>]) -> Vec<PolicyRef> {
+    policies.iter().map(|it| it.policy.origin.clone()).collect()
 }
 
 fn rule_ref(policy: &Policy, direction: Direction, index: usize, name: Option<Box<str>>) -> RuleRef {

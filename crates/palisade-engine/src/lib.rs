@@ -11,8 +11,9 @@ mod signature;
 mod trace;
 
 pub use compile::{
-    Alike, AlikeApart, Change, Compiled, LetPass, PortSetId, PortSets, Reach, ReachEnd, Role, Seen, Traffic, Treated, compile,
+    Alike, AlikeApart, Change, Compiled, Known, LetPass, Meeting, NodeProgram, OnNode, PortSetId, PortSets, Reach, ReachEnd, Role, Seen,
+    Traffic, Treated, compile,
 };
-pub use decide::{decide, decide_direction, selects};
+pub use decide::{Selecting, decide, decide_direction, decide_direction_among, selects};
 pub use signature::{Nodes, Signature, signature};
 pub use trace::{Decision, FailedRequirement, Match, Outcome, PeerMiss, PeerMisses, PortMiss, RuleStep, Scope, TierStep, Walk};

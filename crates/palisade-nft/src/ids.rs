@@ -1,48 +1,27 @@
 //! Numbers for classes, programs, leaves and origins, and rooms for links, that stay the same from one lowering to the next.
+//!
+//! A number comes from the words that say what it stands for. So it is the same in every process, whatever else is in the cluster and
+//! whatever was there before; only where two words want one number, the one that was there first keeps it.
 
 use std::collections::{BTreeMap, BTreeSet};
-
-use palisade_engine::Signature;
-
-use crate::leaf::Leaf;
-use crate::ruleset::Origin;
 
 /// Numbers given out so far. Zero is never given: it means "unknown".
 #[derive(Clone, Debug, Default)]
 pub struct Ids {
-    classes: Numbers<Signature>,
-    programs: Numbers<Program>,
-    leaves: Numbers<Leaf>,
-    origins: Numbers<Origin>,
+    pub(crate) classes: Numbers,
+    pub(crate) programs: Numbers,
+    pub(crate) leaves: Numbers,
+    pub(crate) origins: Numbers,
     /// Link → room, from 0.
     rooms: BTreeMap<String, usize>,
 }
 
-/// What makes a program, by the numbers of leaves.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Program {
-    /// Where the subject is its own peer.
-    pub(crate) itself: u32,
-    /// Classes that have another leaf than the rest.
-    pub(crate) leaves: BTreeMap<u32, u32>,
-    pub(crate) rest: u32,
-}
-
 impl Ids {
-    pub(crate) fn class(&mut self, signature: Signature) -> u32 {
-        self.classes.of(signature)
-    }
-
-    pub(crate) fn program(&mut self, program: Program) -> u32 {
-        self.programs.of(program)
-    }
-
-    pub(crate) fn leaf(&mut self, leaf: Leaf) -> u32 {
-        self.leaves.of(leaf)
-    }
-
-    pub(crate) fn origin(&mut self, origin: Origin) -> u32 {
-        self.origins.of(origin)
+    /// Starts a lowering. Who was not met in the last one is forgotten.
+    pub(crate) fn begin(&mut self) {
+        for numbers in [&mut self.classes, &mut self.programs, &mut self.leaves, &mut self.origins] {
+            numbers.begin();
+        }
     }
 
     /// The links in rooms of so many at most, none of them empty but those between others. Who was in a room stays there, who is new
@@ -73,26 +52,72 @@ fn place(rooms: &mut Vec<BTreeSet<String>>, room: usize, link: &str) {
     }
 }
 
-#[derive(Clone, Debug)]
-struct Numbers<K> {
-    known: BTreeMap<K, u32>,
-    last: u32,
+/// Numbers by words.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Numbers {
+    known: BTreeMap<String, Given>,
+    taken: BTreeSet<u32>,
+    turn: u64,
 }
 
-impl<K> Default for Numbers<K> {
-    fn default() -> Self {
-        Numbers { known: BTreeMap::new(), last: 0 }
+#[derive(Clone, Copy, Debug)]
+struct Given {
+    number: u32,
+    /// When it was last asked for.
+    turn: u64,
+}
+
+/// A sender's TOS can put any number below this into its packets.
+const FIRST: u32 = 16;
+
+/// nft has a word for the one after it.
+const LAST: u32 = u32::MAX - 1;
+
+impl Numbers {
+    /// The number of something. Where the order of asking is not that of the words, it may depend on that.
+    pub(crate) fn of(&mut self, words: &str) -> u32 {
+        match self.known.get_mut(words) {
+            Some(given) => {
+                given.turn = self.turn;
+                given.number
+            }
+            None => self.give(words, hash(words)),
+        }
+    }
+
+    fn give(&mut self, words: &str, hash: u64) -> u32 {
+        let mut number = fold(hash);
+        // Ends: a table has far fewer elements than there are numbers.
+        while !(FIRST..=LAST).contains(&number) || !self.taken.insert(number) {
+            number = if (FIRST..LAST).contains(&number) { number + 1 } else { FIRST };
+        }
+        self.known.insert(words.to_owned(), Given { number, turn: self.turn });
+        number
+    }
+
+    fn begin(&mut self) {
+        let (turn, taken) = (self.turn, &mut self.taken);
+        self.known.retain(|_, given| {
+            let stays = given.turn == turn;
+            if !stays {
+                taken.remove(&given.number);
+            }
+            stays
+        });
+        self.turn += 1;
     }
 }
 
-impl<K: Ord> Numbers<K> {
-    fn of(&mut self, key: K) -> u32 {
-        let last = &mut self.last;
-        *self.known.entry(key).or_insert_with(|| {
-            *last += 1;
-            *last
-        })
-    }
+/// FNV-1a with 64 bits. The hashers of the standard library may change with it; this one is fixed for good. It need not withstand those who look
+/// for collisions: words that collide get different numbers.
+fn hash(words: &str) -> u64 {
+    words.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Both halves of a hash in one number.
+fn fold(hash: u64) -> u32 {
+    let [a, b, c, d, e, f, g, h] = hash.to_be_bytes();
+    u32::from_be_bytes([a, b, c, d]) ^ u32::from_be_bytes([e, f, g, h])
 }
 
 #[cfg(test)]
@@ -117,5 +142,33 @@ mod tests {
         check(&mut ids, &["c"], &[&["c"]]);
         // Who comes back is new.
         check(&mut ids, &["b", "c"], &[&["b", "c"]]);
+    }
+
+    #[test]
+    fn a_number_is_what_it_was_in_every_version() {
+        // The reference values of the hash.
+        assert_eq!((hash(""), hash("a"), hash("foobar")), (0xcbf2_9ce4_8422_2325, 0xaf63_dc4c_8601_ec8c, 0x8594_4171_f739_67e8));
+        assert_eq!(Numbers::default().of("foobar"), 0x8594_4171 ^ 0xf739_67e8);
+    }
+
+    #[test]
+    fn words_that_want_one_number_get_different_ones() {
+        let mut numbers = Numbers::default();
+        let wanted = [100, 100, 101, 100, 0, 15, u64::from(u32::MAX), u64::from(u32::MAX - 1), u64::from(u32::MAX - 1)];
+        let given: Vec<u32> = wanted.iter().enumerate().map(|(at, hash)| numbers.give(&format!("word {at}"), *hash)).collect();
+        assert_eq!(given, [100, 101, 102, 103, 16, 17, 18, u32::MAX - 1, 19]);
+        let again: Vec<u32> = (0..wanted.len()).map(|at| numbers.of(&format!("word {at}"))).collect();
+        assert_eq!(again, given);
+    }
+
+    #[test]
+    fn who_is_gone_is_forgotten_and_comes_back_with_the_same_number() {
+        let mut numbers = Numbers::default();
+        let both = [numbers.of("a"), numbers.of("b")];
+        numbers.begin();
+        assert_eq!((numbers.of("a"), numbers.known.len()), (both[0], 2));
+        numbers.begin();
+        assert_eq!((numbers.known.len(), numbers.taken.len()), (1, 1));
+        assert_eq!([numbers.of("a"), numbers.of("b")], both);
     }
 }

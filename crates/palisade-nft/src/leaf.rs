@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use palisade_engine::{decide_direction, selects};
-use palisade_model::{Direction, End, Endpoint, Flow, Model, Path, Place, PortMatch, PortProtocol, PortSet, Protocol, Verdict};
+use palisade_engine::{Meeting, decide_direction_among};
+use palisade_model::{Direction, End, Endpoint, Flow, Model, Place, PortMatch, PortProtocol, PortSet, Protocol, Verdict};
 
 use crate::ruleset::Origin;
 
@@ -15,27 +15,28 @@ pub(crate) struct Leaf {
     pub(crate) rest: Fate,
 }
 
-/// A verdict and where it comes from.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A verdict and the place of where it comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Fate {
     pub(crate) accepted: bool,
-    pub(crate) origin: Origin,
+    pub(crate) origin: usize,
 }
 
-/// What happens between a subject and a peer in one direction.
-pub(crate) fn leaf(model: &Model, subject: End, peer: End, direction: Direction, path: Path) -> Leaf {
+/// What becomes of a meeting. `place` gives each origin its own.
+pub(crate) fn leaf(model: &Model, meeting: &Meeting<'_>, direction: Direction, mut place: impl FnMut(Origin) -> usize) -> Leaf {
     let (from, to) = match direction {
-        Direction::Egress => (subject, peer),
-        Direction::Ingress => (peer, subject),
+        Direction::Egress => (meeting.subject, meeting.peer),
+        Direction::Ingress => (meeting.peer, meeting.subject),
     };
-    let fate = |protocol: Protocol, port: Option<u16>| {
-        let walk = decide_direction(model, &Flow { from, to, protocol, port, path }, direction);
+    let mut fate = |protocol: Protocol, port: Option<u16>| {
+        let flow = Flow { from, to, protocol, port, path: meeting.path };
+        let walk = decide_direction_among(model, &meeting.among, &flow, direction);
         // A name that nobody has resolved opens nothing.
-        Fate { accepted: walk.verdict == Verdict::Accept, origin: Origin::Policy { direction, reason: walk.reason } }
+        Fate { accepted: walk.verdict == Verdict::Accept, origin: place(Origin::Policy { direction, reason: walk.reason }) }
     };
-    // Only rules without ports match what has none, so all other protocols fare alike.
+    // Only rules without ports match what has none, so all other protocols fare alike, and so does every port that no rule speaks of.
     let rest = fate(Protocol::Icmp, None);
-    let cuts = cuts(model, subject, to, direction);
+    let cuts = cuts(model, meeting, to);
     let mut ranges: Vec<(PortProtocol, u16, u16, Fate)> = Vec::new();
     for protocol in [PortProtocol::Tcp, PortProtocol::Udp, PortProtocol::Sctp] {
         let starts: Vec<u16> = cuts.iter().filter(|(of, _)| *of == protocol).map(|(_, port)| *port).collect();
@@ -52,23 +53,20 @@ pub(crate) fn leaf(model: &Model, subject: End, peer: End, direction: Direction,
     Leaf { ranges, rest }
 }
 
-/// Ports at which something may change, 0 included, for each protocol.
-fn cuts(model: &Model, subject: End, to: End, direction: Direction) -> BTreeSet<(PortProtocol, u16)> {
-    let all = [PortProtocol::Tcp, PortProtocol::Udp, PortProtocol::Sctp];
-    let mut cuts: BTreeSet<(PortProtocol, u16)> = all.into_iter().map(|protocol| (protocol, 0)).collect();
-    let Some(pod) = pod(model, subject) else { return cuts };
+/// Ports at which something may change. Below the first of a protocol only rules without ports match.
+fn cuts(model: &Model, meeting: &Meeting<'_>, to: End) -> BTreeSet<(PortProtocol, u16)> {
+    let mut cuts: BTreeSet<(PortProtocol, u16)> = BTreeSet::new();
     let mut cut = |protocol, first: u16, last: u16| {
         cuts.insert((protocol, first));
         cuts.extend(last.checked_add(1).map(|next| (protocol, next)));
     };
-    let rules = model.policies.iter().filter(|policy| selects(model, policy, pod)).flat_map(|policy| policy.rules.of(direction));
-    for rule in rules {
+    for rule in meeting.among.iter().flat_map(|it| &it.rules) {
         let PortSet::Of(entries) = &rule.ports else { continue };
         for entry in entries {
             match entry {
                 PortMatch::Numbers { protocol, ports } => cut(*protocol, ports.first(), ports.last()),
                 PortMatch::Named { name, .. } => {
-                    let ports = self::pod(model, to).map_or(&[][..], |it| it.ports.as_slice());
+                    let ports = pod(model, to).map_or(&[][..], |it| it.ports.as_slice());
                     for port in ports.iter().filter(|it| it.name.as_ref() == Some(name)) {
                         cut(port.protocol, port.port, port.port);
                     }

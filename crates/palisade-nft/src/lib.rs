@@ -1,6 +1,6 @@
 //! Decided policy as a typed nftables ruleset.
 //!
-//! `lower` makes the ruleset of one node from the model, `render` writes it as nft text, `trace` walks a packet through it. A
+//! `lower` makes the ruleset of one node from the compiled model, `render` writes it as nft text, `trace` walks a packet through it. A
 //! `Transaction` is a change of it; `apply` interprets one, `encode` writes it for netlink, `decode` reads a ruleset back. The ruleset is a value: it can be compared, printed and interpreted without a kernel, and
 //! whoever loads it decides nothing.
 //!
@@ -12,10 +12,10 @@
 
 mod ids;
 mod leaf;
+mod leaves;
 mod lower;
 mod netlink;
 mod object;
-mod regions;
 mod render;
 mod ruleset;
 mod sources;

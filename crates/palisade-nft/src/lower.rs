@@ -1,14 +1,12 @@
-//! From the model to the ruleset of one node.
+//! From the compiled model to the ruleset of one node.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
-use palisade_engine::{Nodes, Signature, signature};
-use palisade_model::{Direction, End, EndpointId, Model, NodeId, Path, Place};
+use palisade_engine::{Compiled, Meeting, NodeProgram, OnNode};
+use palisade_model::{Direction, EndpointId, Model, NodeId};
 
-use crate::ids::{Ids, Program};
-use crate::leaf::{Fate, Leaf, leaf};
-use crate::regions::regions;
+use crate::ids::{Ids, Numbers};
+use crate::leaves::{Leaves, origin_words};
 use crate::ruleset::{
     self, Address, Chain, CtState, DataMap, Guard, Hook, IntervalMap, Match, Origin, PairSet, Rule, Ruleset, Statement, Value, Verdict,
     VerdictMap,
@@ -23,30 +21,29 @@ pub struct NodeView {
     pub links: BTreeMap<EndpointId, String>,
 }
 
-/// The ruleset of one node. Numbers come from `ids` and stay the same for what stays the same.
-pub fn lower(model: &Model, view: &NodeView, ids: &mut Ids) -> Ruleset {
+/// The ruleset of one node. `compiled` is what `model` compiles to. Numbers come from `ids` and stay the same for what stays the same.
+pub fn lower(model: &Model, compiled: &Compiled, view: &NodeView, ids: &mut Ids) -> Ruleset {
     let mut ruleset = Ruleset::default();
-    let classes = classes(model, ids, &mut ruleset);
-    let local = local_pods(model, view.node);
-    add_selves(&local, &mut ruleset);
-    for direction in Direction::BOTH {
-        lower_direction(model, direction, &local, &classes, ids, &mut ruleset);
+    ids.begin();
+    let node = compiled.on_node(model, view.node);
+    add_selves(&node, &mut ruleset);
+    let classes = add_classes(&node, ids, &mut ruleset);
+    let mut leaves = Leaves::default();
+    let [egress, ingress] = Direction::BOTH.map(|direction| {
+        let programs = node.programs.of(direction).iter();
+        programs.map(|it| Grown::of(model, it, direction, &mut leaves)).collect::<Vec<Grown>>()
+    });
+    let leaves = leaves.add(ids, &mut ruleset);
+    for (direction, grown) in Direction::BOTH.into_iter().zip([egress, ingress]) {
+        lower_direction(direction, &node, &grown, (&classes, &leaves), ids, &mut ruleset);
         ruleset.chains.insert(direction.to_string(), direction_chain(direction));
     }
     let forward = forward(ids, &mut ruleset);
     ruleset.chains.insert("forward".to_owned(), forward);
     let input = input(ids, &mut ruleset);
     ruleset.chains.insert("input".to_owned(), input);
-    bind_sources(model, &view.links, ids, &mut ruleset);
+    bind_sources(model, &node.known, &view.links, ids, &mut ruleset);
     ruleset
-}
-
-fn local_pods(model: &Model, node: NodeId) -> Vec<End> {
-    let here = model.endpoints.iter().enumerate().filter(|(_, it)| it.node == Some(node));
-    let ends = here.flat_map(|(at, it)| it.addresses.iter().map(move |address| (Place::Pod(EndpointId(at)), *address)));
-    // An address that two pods claim belongs to one of them.
-    let owned = ends.filter(|(place, address)| model.place_of(*address) == *place);
-    owned.map(|(place, address)| End { place, address: Some(address) }).collect()
 }
 
 /// The name of the set of local pods, each with itself.
@@ -54,130 +51,108 @@ fn selves(family: Address) -> String {
     format!("self{}", family.digit())
 }
 
-fn add_selves(local: &[End], ruleset: &mut Ruleset) {
+fn add_selves(node: &OnNode<'_>, ruleset: &mut Ruleset) {
     for family in Address::BOTH {
-        let addresses = local.iter().filter_map(|it| it.address).filter(|it| Address::of(*it) == family);
+        let addresses = node.subjects.iter().map(|it| it.0).filter(|it| Address::of(*it) == family);
         ruleset.pairs.insert(selves(family), PairSet { family, elements: addresses.map(|it| (it, it)).collect() });
     }
 }
 
-/// Who stands for each class: one end, and a second one that is not the first, if the class has more than one.
-type Classes = BTreeMap<u32, Vec<End>>;
-
-/// Gives every address a class: known ones by themselves, all others by range.
-fn classes(model: &Model, ids: &mut Ids, ruleset: &mut Ruleset) -> Classes {
-    let mut classes = Classes::new();
-    let mut class_of = |end: End| {
-        let class = ids.class(signature(model, &end, Nodes::Apart));
-        let members: &mut Vec<End> = classes.entry(class).or_default();
-        if members.len() < 2 && members.iter().all(|it| it.place != end.place) {
-            members.push(end);
-        }
-        class
-    };
+/// Gives every address a class: known ones by themselves, all others by range. Returns the numbers of the classes by place.
+fn add_classes(node: &OnNode<'_>, ids: &mut Ids, ruleset: &mut Ruleset) -> Vec<u32> {
+    let numbers = numbers(node.classes.iter().map(String::as_str), &mut ids.classes);
+    let of = |place: usize| numbers.get(place).copied().unwrap_or(0);
     for family in Address::BOTH {
         let digit = family.digit();
-        let known =
-            known_addresses(model, family).map(|(address, place)| (address, class_of(End { place, address: Some(address) }))).collect();
-        ruleset.data.insert(format!("class{digit}"), DataMap { family, elements: known });
-        let mut elements: BTreeMap<IpAddr, (IpAddr, u32)> = BTreeMap::new();
-        for (first, last) in regions(model, family) {
-            elements.insert(first, (last, class_of(End { place: Place::Outside, address: Some(first) })));
-        }
-        ruleset.intervals.insert(format!("net{digit}"), IntervalMap { family, elements });
+        let known = node.known.iter().filter(|it| Address::of(it.address) == family).map(|it| (it.address, of(it.class)));
+        ruleset.data.insert(format!("class{digit}"), DataMap { family, elements: known.collect() });
+        let ranges = node.ranges.iter().filter(|it| Address::of(it.0) == family).map(|(first, last, class)| (*first, (*last, of(*class))));
+        ruleset.intervals.insert(format!("net{digit}"), IntervalMap { family, elements: ranges.collect() });
     }
-    classes
+    numbers
 }
 
-/// Addresses of pods and nodes; a pod wins where both claim one.
-fn known_addresses(model: &Model, family: Address) -> impl Iterator<Item = (IpAddr, Place)> + '_ {
-    let pods = model.endpoints.iter().flat_map(|it| &it.addresses);
-    let nodes = model.nodes.iter().flat_map(|it| &it.addresses);
-    pods.chain(nodes).filter(move |it| Address::of(**it) == family).map(|it| (*it, model.place_of(*it)))
+/// Numbers by place. They are asked for in the order of the words, which is the same in every process.
+fn numbers<'a>(words: impl Iterator<Item = &'a str>, numbers: &mut Numbers) -> Vec<u32> {
+    let mut by_words: Vec<(&str, usize)> = words.zip(0..).collect();
+    by_words.sort_unstable();
+    let mut by_place = vec![0; by_words.len()];
+    for (words, place) in by_words {
+        by_place.get_mut(place).into_iter().for_each(|it| *it = numbers.of(words));
+    }
+    by_place
 }
 
-fn lower_direction(model: &Model, direction: Direction, local: &[End], classes: &Classes, ids: &mut Ids, ruleset: &mut Ruleset) {
-    let mut subjects = [(); 2].map(|()| BTreeMap::new());
-    let mut programs: BTreeMap<u32, String> = BTreeMap::new();
-    let mut known: BTreeMap<Signature, u32> = BTreeMap::new();
-    for subject in local {
-        let Some(address) = subject.address else { continue };
-        let number = *known.entry(signature(model, subject, Nodes::Apart)).or_insert_with(|| {
-            let program = program(model, *subject, direction, classes, ids, ruleset);
-            let number = ids.program(program.clone());
-            let name = format!("{direction}-{number}");
-            add_program(&name, direction, program, ruleset);
-            programs.insert(number, name);
-            number
-        });
-        let [four, six] = &mut subjects;
-        let subjects = match Address::of(address) {
-            Address::V4 => four,
-            Address::V6 => six,
-        };
-        subjects.insert(address, number);
+/// A program whose meetings have come to leaves, by place.
+struct Grown {
+    itself: usize,
+    meetings: Vec<usize>,
+}
+
+impl Grown {
+    fn of(model: &Model, program: &NodeProgram<'_>, direction: Direction, leaves: &mut Leaves) -> Grown {
+        let mut leaf = |it: &Meeting<'_>| leaves.of(model, it, direction);
+        Grown { itself: leaf(&program.itself), meetings: program.meetings.iter().map(leaf).collect() }
     }
-    for (family, elements) in Address::BOTH.into_iter().zip(subjects) {
+}
+
+fn lower_direction(
+    direction: Direction,
+    node: &OnNode<'_>,
+    grown: &[Grown],
+    (classes, leaves): (&[u32], &[String]),
+    ids: &mut Ids,
+    ruleset: &mut Ruleset,
+) {
+    let programs = node.programs.of(direction);
+    let numbers = numbers(programs.iter().map(|it| it.words.as_str()), &mut ids.programs);
+    let mut names: BTreeMap<u32, String> = BTreeMap::new();
+    for ((program, grown), number) in programs.iter().zip(grown).zip(&numbers) {
+        let name = format!("{direction}-{number:08x}");
+        let leaf = |place: Option<&usize>| place.and_then(|it| leaves.get(*it)).map_or("", String::as_str);
+        let rest = leaf(grown.meetings.get(program.rest));
+        let listed = program.classes.iter().map(|(class, meeting)| (classes.get(*class), leaf(grown.meetings.get(*meeting))));
+        let listed = listed.filter(|(_, leaf)| *leaf != rest).map(|(class, leaf)| (class.copied().unwrap_or(0), leaf.to_owned()));
+        let leaves = Programmed { itself: leaf(Some(&grown.itself)), leaves: listed.collect(), rest };
+        add_program(&name, direction, leaves, ruleset);
+        names.insert(*number, name);
+    }
+    for family in Address::BOTH {
+        let subjects = node.subjects.iter().filter(|it| Address::of(it.0) == family);
+        let elements = subjects.filter_map(|(address, of)| Some((*address, *numbers.get(*of.of(direction))?))).collect();
         ruleset.data.insert(format!("{direction}{}", family.digit()), DataMap { family, elements });
     }
-    ruleset.verdicts.insert(format!("{direction}-programs"), VerdictMap { elements: programs });
+    ruleset.verdicts.insert(format!("{direction}-programs"), VerdictMap { elements: names });
 }
 
-/// The leaf of each class, and the one that most classes have as the rest. Pods of one signature share them.
-fn program(model: &Model, subject: End, direction: Direction, classes: &Classes, ids: &mut Ids, ruleset: &mut Ruleset) -> Program {
-    // Only a Service leads a pod back to itself through its node.
-    let itself = add_leaf(leaf(model, subject, subject, direction, Path::Service), ids, ruleset);
-    let mut leaves: BTreeMap<u32, u32> = BTreeMap::new();
-    for (class, members) in classes {
-        // Replicas share class and program; a pod and itself are told apart by the pair of addresses. A class of the subject alone is
-        // never met here.
-        let Some(peer) = members.iter().find(|it| it.place != subject.place) else { continue };
-        let leaf = leaf(model, subject, *peer, direction, Path::Direct);
-        leaves.insert(*class, add_leaf(leaf, ids, ruleset));
-    }
-    let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
-    leaves.values().for_each(|leaf| *counts.entry(*leaf).or_default() += 1);
-    let rest = counts.into_iter().max_by_key(|(leaf, count)| (*count, std::cmp::Reverse(*leaf))).map_or(0, |(leaf, _)| leaf);
-    leaves.retain(|_, leaf| *leaf != rest);
-    Program { itself, leaves, rest }
-}
-
-fn leaf_name(number: u32) -> String {
-    format!("leaf-{number}")
-}
-
-fn add_leaf(leaf: Leaf, ids: &mut Ids, ruleset: &mut Ruleset) -> u32 {
-    let number = ids.leaf(leaf.clone());
-    if ruleset.chains.contains_key(&leaf_name(number)) {
-        return number;
-    }
-    let mut rules = Vec::with_capacity(leaf.ranges.len() + 1);
-    for (protocol, first, last, fate) in leaf.ranges {
-        let rule = fate_rule(fate, ids, ruleset);
-        rules.push(rule.when(Match::Protocol(vec![protocol.number()])).when(Match::Port { first, last }));
-    }
-    rules.push(fate_rule(leaf.rest, ids, ruleset));
-    ruleset.chains.insert(leaf_name(number), Chain { hook: None, rules });
-    number
+/// A program by the names of its leaves.
+struct Programmed<'a> {
+    /// Where the subject is its own peer.
+    itself: &'a str,
+    /// Classes that have another leaf than the rest.
+    leaves: BTreeMap<u32, String>,
+    rest: &'a str,
 }
 
 /// A rule that drops for a reason other than policy, with everything that tells people so.
 pub(crate) fn guard_rule(guard: Guard, ids: &mut Ids, ruleset: &mut Ruleset) -> Rule {
-    fate_rule(Fate { accepted: false, origin: Origin::Guard(guard) }, ids, ruleset)
+    let origin = Origin::Guard(guard);
+    let number = ids.origins.of(&origin_words(&origin));
+    let rule = fate_rule(false, number, &origin);
+    ruleset.origins.insert(number, origin);
+    rule
 }
 
-fn fate_rule(fate: Fate, ids: &mut Ids, ruleset: &mut Ruleset) -> Rule {
-    let number = ids.origin(fate.origin.clone());
-    let comment: String = fate.origin.to_string().chars().take(120).collect();
-    ruleset.origins.insert(number, fate.origin);
-    let statements = match fate.accepted {
+pub(crate) fn fate_rule(accepted: bool, number: u32, origin: &Origin) -> Rule {
+    let comment: String = origin.to_string().chars().take(120).collect();
+    let statements = match accepted {
         true => vec![Statement::Counter, Statement::Verdict(Verdict::Return)],
         false => vec![Statement::Counter, Statement::Log(number), Statement::Verdict(Verdict::Drop)],
     };
     Rule { matches: Vec::new(), statements, comment: Some(comment) }
 }
 
-fn add_program(name: &str, direction: Direction, program: Program, ruleset: &mut Ruleset) {
+fn add_program(name: &str, direction: Direction, program: Programmed<'_>, ruleset: &mut Ruleset) {
     let peer = match direction {
         Direction::Egress => ruleset::End::Destination,
         Direction::Ingress => ruleset::End::Source,
@@ -185,7 +160,7 @@ fn add_program(name: &str, direction: Direction, program: Program, ruleset: &mut
     // The sender's TOS fills the number before the hook; a miss must not leave it there.
     let mut rules = vec![Rule::set(Value::Zero)];
     for family in Address::BOTH {
-        let itself = Rule::to(Verdict::Goto(leaf_name(program.itself)));
+        let itself = Rule::to(Verdict::Goto(program.itself.to_owned()));
         rules.push(itself.when(Match::Pair { family, set: selves(family) }));
     }
     for family in Address::BOTH {
@@ -197,9 +172,8 @@ fn add_program(name: &str, direction: Direction, program: Program, ruleset: &mut
     }
     let map = format!("{name}-leaves");
     rules.push(Rule { statements: vec![Statement::Look(map.clone())], ..Rule::default() });
-    rules.push(Rule::to(Verdict::Goto(leaf_name(program.rest))));
-    let elements = program.leaves.into_iter().map(|(class, leaf)| (class, leaf_name(leaf))).collect();
-    ruleset.verdicts.insert(map, VerdictMap { elements });
+    rules.push(Rule::to(Verdict::Goto(program.rest.to_owned())));
+    ruleset.verdicts.insert(map, VerdictMap { elements: program.leaves });
     ruleset.chains.insert(name.to_owned(), Chain { hook: None, rules });
 }
 

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use palisade_engine::Known;
 use palisade_model::{EndpointId, Model, Place};
 
 use crate::ids::Ids;
@@ -18,7 +19,7 @@ use crate::ruleset::{Address, Chain, Guard, Hook, Match, Neighbour, Rule, Rulese
 const DEVICES: usize = 255;
 
 /// Adds the chain and the sets that it asks, if any link is known. Where there are too many links for one chain, others like it follow.
-pub(crate) fn bind_sources(model: &Model, links: &BTreeMap<EndpointId, String>, ids: &mut Ids, ruleset: &mut Ruleset) {
+pub(crate) fn bind_sources(model: &Model, known: &[Known], links: &BTreeMap<EndpointId, String>, ids: &mut Ids, ruleset: &mut Ruleset) {
     if links.is_empty() {
         return;
     }
@@ -26,7 +27,7 @@ pub(crate) fn bind_sources(model: &Model, links: &BTreeMap<EndpointId, String>, 
     let mut rules = Vec::new();
     for family in Address::BOTH {
         let set = format!("sources{}", family.digit());
-        ruleset.sets.insert(set.clone(), SourceSet { family, elements: own(model, links, family) });
+        ruleset.sets.insert(set.clone(), SourceSet { family, elements: own(model, known, links, family) });
         rules.push(Rule::to(Verdict::Accept).when(Match::LinkAndSource { family, set }));
     }
     // With any other source, these would be forwarded as packets of that one, or answered to it. What routers say, no pod has to.
@@ -50,9 +51,10 @@ pub(crate) fn bind_sources(model: &Model, links: &BTreeMap<EndpointId, String>, 
 }
 
 /// Each link with the addresses of its pod. One that two pods claim belongs to one of them.
-fn own(model: &Model, links: &BTreeMap<EndpointId, String>, family: Address) -> BTreeSet<(String, IpAddr)> {
+fn own(model: &Model, known: &[Known], links: &BTreeMap<EndpointId, String>, family: Address) -> BTreeSet<(String, IpAddr)> {
+    let owner = |address| known.binary_search_by_key(&address, |it| it.address).ok().and_then(|at| known.get(at)).map(|it| it.place);
     let pods = links.iter().filter_map(|(id, link)| Some((*id, link, model.endpoint(*id)?)));
     let each = pods.flat_map(|(id, link, pod)| pod.addresses.iter().map(move |address| (id, link, *address)));
-    let own = each.filter(|(id, _, address)| Address::of(*address) == family && model.place_of(*address) == Place::Pod(*id));
+    let own = each.filter(|(id, _, address)| Address::of(*address) == family && owner(*address) == Some(Place::Pod(*id)));
     own.map(|(_, link, address)| (link.clone(), address)).collect()
 }

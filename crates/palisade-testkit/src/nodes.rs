@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use palisade_engine::compile;
 use palisade_model::{EndpointId, Family, Flow, Model, Node, NodeId, Path, Place};
 use palisade_nft::{At, CtState, Ids, NodeView, Packet, Ruleset, Traced, lower, trace};
 
@@ -35,9 +36,9 @@ impl Nodes {
             endpoint.node = endpoint.node.or(Some(NodeId(first + at % 2)));
         }
         // One `Ids` for all: a cluster would have one for each node, and numbers mean nothing across nodes.
-        let mut ids = Ids::default();
+        let (mut ids, compiled) = (Ids::default(), compile(&model));
         let views = (0..model.nodes.len()).map(|at| NodeView { node: NodeId(at), links: links(&model, NodeId(at)) });
-        let rulesets = views.map(|view| lower(&model, &view, &mut ids)).collect();
+        let rulesets = views.map(|view| lower(&model, &compiled, &view, &mut ids)).collect();
         Nodes { model, rulesets }
     }
 
@@ -171,7 +172,7 @@ mod tests {
             place @ (Place::Node(_) | Place::Outside) => panic!("{place:?}"),
         };
         let view = NodeView { node: NodeId(0), links: links(&model, NodeId(0)) };
-        let ruleset = lower(&model, &view, &mut Ids::default());
+        let ruleset = lower(&model, &compile(&model), &view, &mut Ids::default());
         let (accepted, forged) = ((true, vec![]), (false, vec![Origin::Guard(Guard::ForgedSource)]));
         for id in (0..3).map(EndpointId) {
             let expected = if id == owner { &accepted } else { &forged };
@@ -188,7 +189,7 @@ mod tests {
     #[test]
     fn no_source_is_bound_where_no_link_is_known() {
         let model = snapshot("cluster.yaml", PODS).model;
-        let ruleset = lower(&model, &NodeView { node: NodeId(0), links: BTreeMap::new() }, &mut Ids::default());
+        let ruleset = lower(&model, &compile(&model), &NodeView { node: NodeId(0), links: BTreeMap::new() }, &mut Ids::default());
         assert!(ruleset.sets.is_empty() && !ruleset.chains.contains_key("sources"));
         assert_eq!(check(&ruleset, "pod0", "192.0.2.7"), (true, vec![]));
     }
@@ -214,7 +215,7 @@ mod tests {
         for bound in [true, false] {
             let view = |model| NodeView { node: NodeId(0), links: if bound { links(model, NodeId(0)) } else { BTreeMap::new() } };
             let mut ids = Ids::default();
-            let [old, new] = [&few, &more].map(|it| lower(it, &view(it), &mut ids));
+            let [old, new] = [&few, &more].map(|it| lower(it, &compile(it), &view(it), &mut ids));
             let mut touched = Vec::new();
             for change in new.changes_since(&old).changes {
                 if let Change::AddElements { map, elements } = change {

@@ -5,12 +5,14 @@
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use palisade_analysis::{Answer, Asked, Party, PortAsked, answer};
+use palisade_analysis::{Answer, Asked, Case, Party, PortAsked, answer};
 use palisade_engine::compile;
-use palisade_model::{Model, PolicyKind, Protocol};
-use palisade_testkit::check::snapshot;
+use palisade_model::{Direction, End, Model, Place, PolicyKind, Protocol, Reason, Verdict};
+use palisade_nft::Origin;
+use palisade_testkit::check::{asked, snapshot};
 use palisade_testkit::compare::{Between, Difference, Question, every_judge};
 use palisade_testkit::generate::{Generated, generate};
+use palisade_testkit::nodes::{Nodes, Passed};
 use palisade_testkit::objects::Objects;
 use palisade_testkit::shrink;
 
@@ -31,6 +33,56 @@ fn every_judge_gives_random_clusters_the_same_verdicts() {
     if seconds > 3 {
         writeln!(std::io::stderr(), "{flows} flows in {} clusters", seed - first).unwrap();
     }
+}
+
+#[test]
+fn rulesets_do_with_random_clusters_what_is_decided_and_say_why() {
+    let seconds: u64 = setting("PALISADE_DIFFERENTIAL_SECONDS").unwrap_or(3);
+    let first: u64 = setting("PALISADE_DIFFERENTIAL_SEED").unwrap_or(0);
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let (mut seed, mut packets) = (first, 0);
+    while Instant::now() < end || packets == 0 {
+        let generated = generate(seed);
+        let model = snapshot("cluster.json", &generated.objects.to_json()).model;
+        let nodes = Nodes::of(&model);
+        for question in &generated.questions {
+            let asked = asked(&question.from, &question.to, question.protocol, question.port);
+            let Ok(explanation) = answer(&model, &asked) else { continue };
+            // A pod that is only asked about runs nowhere.
+            let cases = explanation.cases.iter().filter(|_| explanation.model.endpoints.len() == model.endpoints.len());
+            // A packet goes to who has the address, and others may claim it.
+            let has = |end: End| end.address.is_some_and(|it| model.place_of(it) == end.place);
+            for case in cases.filter(|it| has(it.flow.from) && has(it.flow.to)) {
+                let Some(passed) = nodes.pass(&case.flow).unwrap() else { continue };
+                let expected = Passed { accepted: case.decision.verdict == Verdict::Accept, comments: comments(&model, case) };
+                assert_eq!(passed, expected, "seed {seed}: {question}: {:?}\n{}", case.flow, generated.objects.to_json());
+                packets += 1;
+            }
+        }
+        seed += 1;
+    }
+}
+
+/// What the rules say that a connection meets: those of its egress, and if they let it pass those of its ingress.
+fn comments(model: &Model, case: &Case) -> Vec<String> {
+    let on = match case.flow.to.place {
+        Place::Pod(id) => model.endpoint(id).and_then(|it| it.node).map(Place::Node),
+        Place::Node(_) | Place::Outside => None,
+    };
+    // A node reaches its own pods by no hook that is Palisade's.
+    let met = |direction: Direction| direction == Direction::Egress || on.is_none_or(|it| it != case.flow.from.place);
+    let mut comments = Vec::new();
+    for direction in Direction::BOTH.into_iter().filter(|it| met(*it)) {
+        let walk = case.decision.walks.of(direction);
+        if walk.reason != Reason::NotAPod {
+            let origin = Origin::Policy { direction, reason: walk.reason.clone() };
+            comments.push(origin.to_string().chars().take(120).collect());
+        }
+        if walk.verdict != Verdict::Accept {
+            break;
+        }
+    }
+    comments
 }
 
 fn setting(name: &str) -> Option<u64> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, anyhow, bail};
+use palisade_engine::compile;
 use palisade_model::{Model, NodeId, Protocol};
 use palisade_nft::{At, CtState, Ids, NodeView, Packet, Ruleset, lower, render, trace};
 
@@ -30,7 +31,7 @@ fn ruleset(input: &Input, node: &str) -> Result<Ruleset> {
     let at = model.nodes.iter().position(|it| *it.name == *node).ok_or_else(|| anyhow!("{}", no_such_node(model, node)))?;
     // Objects do not say which link leads to a pod, so no source is bound.
     let view = NodeView { node: NodeId(at), links: BTreeMap::new() };
-    Ok(lower(model, &view, &mut Ids::default()))
+    Ok(lower(model, &compile(model), &view, &mut Ids::default()))
 }
 
 fn no_such_node(model: &Model, node: &str) -> String {

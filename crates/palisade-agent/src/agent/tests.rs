@@ -40,7 +40,8 @@ impl Agent<Fake> {
     /// The kernel and the agent have the same, and that is what the model wants.
     fn assert_holds(&mut self, ports: &[u16]) {
         assert_eq!(self.kernel.faults(), 0, "faults that no call has met");
-        let expected = lower(&model(ports), &NodeView { node: NodeId(0), links: BTreeMap::new() }, &mut self.ids.clone());
+        let model = model(ports);
+        let expected = lower(&model, &compile(&model), &NodeView { node: NodeId(0), links: BTreeMap::new() }, &mut self.ids.clone());
         let found = self.kernel.dump().unwrap().unwrap();
         assert!(same(&found, &expected), "{ports:?}: {found:#?}");
         assert_eq!(self.standing, Standing::AsLeft);

@@ -12,6 +12,7 @@ mod canonical;
 mod evaluate;
 mod intern;
 mod join;
+mod node;
 mod place;
 mod policies;
 mod ports;
@@ -28,6 +29,7 @@ use std::net::IpAddr;
 use palisade_model::{Direction, EndpointId, Model, NodeId, PerDirection, PodName};
 use rustc_hash::FxHashMap;
 
+pub use node::{Known, Meeting, NodeProgram, OnNode};
 pub use ports::{PortSetId, PortSets, Traffic};
 pub use reach::{Alike, AlikeApart, LetPass, Reach, ReachEnd, Role, Seen, Treated};
 pub use update::Change;

@@ -207,9 +207,7 @@ impl Parts {
                 peers.local.push(self.pods.add(pods, &mut self.symbols, &mut news.pods));
             }
             Peer::Pods { namespaces: NamespaceSet::Own(of), pods } => {
-                let operator = Operator::Equals(of.clone());
-                let named = LabelSelector { requirements: vec![Requirement { key: NAME_LABEL.into(), operator }] };
-                peers.pods.push(self.condition(&named, pods, news));
+                peers.pods.push(self.condition(&namespace_named(of), pods, news));
             }
             Peer::Pods { namespaces: NamespaceSet::Matching(namespaces), pods } => peers.pods.push(self.condition(namespaces, pods, news)),
             Peer::Networks(blocks) => {
@@ -272,6 +270,11 @@ impl Parts {
         }
         (self.ports.of(parts), named)
     }
+}
+
+/// The selector of one namespace.
+pub(crate) fn namespace_named(name: &str) -> LabelSelector {
+    LabelSelector { requirements: vec![Requirement { key: NAME_LABEL.into(), operator: Operator::Equals(name.into()) }] }
 }
 
 fn note(uses: Uses, id: u32, unused: &mut Vec<u32>) {

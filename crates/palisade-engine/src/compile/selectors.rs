@@ -288,6 +288,14 @@ impl Selectors {
         self.deviations.get(index(set)).and_then(Option::as_deref).unwrap_or(&[])
     }
 
+    /// The same for labels that may never have been read before.
+    pub(crate) fn deviating_for(&mut self, labels: &Labels, symbols: &mut Symbols) -> &[u32] {
+        let read = self.read(labels, symbols);
+        let set = self.reduce(read);
+        self.prepare(set);
+        self.deviating(set)
+    }
+
     /// The sets on which a selector's answer is not its default.
     pub(crate) fn deviants(&self, selector: u32) -> Vec<u32> {
         let default = self.default_of(selector);

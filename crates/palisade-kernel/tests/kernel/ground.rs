@@ -1,6 +1,6 @@
 //! What the tests stand on: namespaces, nft, and a word about what was not done.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd as _;
@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, setsockopt, socket, sockopt};
 use nix::sys::time::TimeVal;
+use palisade_engine::compile;
 use palisade_kernel::{KernelError, Links, Namespace, NextHop, Route, in_fresh_netns, set_sysctl};
-use palisade_model::{Model, Severity};
-use palisade_nft::{Hook, Ruleset};
+use palisade_model::{EndpointId, Model, NodeId, Severity};
+use palisade_nft::{Hook, Ids, NodeView, Ruleset, lower};
 
 /// How long anything may take that comes by itself.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
@@ -108,6 +109,11 @@ pub(crate) fn model(manifests: &str) -> Model {
     let snapshot = palisade_testkit::check::snapshot("cluster.yaml", manifests);
     assert!(snapshot.diagnostics.iter().all(|it| it.severity == Severity::Note), "{:?}", snapshot.diagnostics);
     snapshot.model
+}
+
+/// The ruleset of the first node of a cluster.
+pub(crate) fn lowered(model: &Model, links: BTreeMap<EndpointId, String>, ids: &mut Ids) -> Ruleset {
+    lower(model, &compile(model), &NodeView { node: NodeId(0), links }, ids)
 }
 
 /// Makes the links that rulesets bind sources to, in the namespace of the caller: not every kernel takes names that are of no link.

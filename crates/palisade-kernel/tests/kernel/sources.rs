@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use palisade_kernel::{Kernel as _, KernelError, Namespace, Nftables, Object};
-use palisade_model::{EndpointId, NodeId};
-use palisade_nft::{Chain, Change, Guard, Hook, Ids, LOG_PREFIX, NodeView, Origin, Rule, Ruleset, Verdict, lower};
+use palisade_model::EndpointId;
+use palisade_nft::{Chain, Change, Guard, Hook, Ids, LOG_PREFIX, Origin, Rule, Ruleset, Verdict};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::ground::{Cluster, Detection, LIMIT, Pod, add_links, command, in_netns, model, open_links, pod, say};
+use crate::ground::{Cluster, Detection, LIMIT, Pod, add_links, command, in_netns, lowered, model, open_links, pod, say};
 use crate::packets::{Forged, ICMPV6, Prefixes, counted, exchange, is_silent, received, server};
 use crate::rulesets::large;
 
@@ -203,14 +203,14 @@ fn a_pod_solicits_and_advertises_as_a_neighbour_only() {
 fn a_node_with_more_links_than_a_chain_can_have_binds_all_and_none_moves() {
     in_netns(|| {
         let mut ids = Ids::default();
-        let mut lowered = |present: &dyn Fn(&usize) -> bool| {
+        let mut of = |present: &dyn Fn(&usize) -> bool| {
             let manifests: String = (0..301).map(|it| pod(&format!("p{it}"), &[&format!("10.1.{}.{}", it / 250, it % 250 + 1)])).collect();
             // The last comes first by its name.
             let name = |it: usize| if it == 300 { "a".to_owned() } else { format!("pod{it}") };
             let links = (0..301).filter(present).map(|it| (EndpointId(it), name(it))).collect();
-            lower(&model(&manifests), &NodeView { node: NodeId(0), links }, &mut ids)
+            lowered(&model(&manifests), links, &mut ids)
         };
-        let rulesets = [lowered(&|it| *it < 300), lowered(&|_| true), lowered(&|it| *it != 0)];
+        let rulesets = [of(&|it| *it < 300), of(&|_| true), of(&|it| *it != 0)];
         add_links(&rulesets[1..2]);
         let mut nftables = Nftables::open().unwrap();
         nftables.load(&rulesets[0]).unwrap();
@@ -318,7 +318,7 @@ fn a_name_that_no_link_can_have_is_not_sent() {
         for name in ["", "sixteen-letters-", "veth*", "a\"b"] {
             let model = model(&pods(1));
             let links = BTreeMap::from([(EndpointId(0), name.to_owned())]);
-            let ruleset = lower(&model, &NodeView { node: NodeId(0), links }, &mut Ids::default());
+            let ruleset = lowered(&model, links, &mut Ids::default());
             let error = Nftables::open().unwrap().load(&ruleset).unwrap_err().to_string();
             assert_eq!(error, format!("chain `sources` cannot be written: no link can be named `{name}`"));
         }
@@ -338,7 +338,7 @@ fn ruleset(number: u16, bound: Bound) -> Ruleset {
         Bound::Yes => (0..number).map(|at| (EndpointId(at.into()), format!("pod{}", at + 1))).collect(),
         Bound::No => BTreeMap::new(),
     };
-    lower(&model(&pods(number)), &NodeView { node: NodeId(0), links }, &mut Ids::default())
+    lowered(&model(&pods(number)), links, &mut Ids::default())
 }
 
 fn pods(number: u16) -> String {

@@ -3,6 +3,7 @@
 
 mod diff;
 mod model;
+mod node;
 mod updates;
 mod worst;
 
@@ -33,13 +34,13 @@ pub(crate) fn engine(arguments: &[&str]) -> Result<()> {
     while let [flag, value, after @ ..] = rest {
         match *flag {
             "--runs" => runs = value.parse().ok().filter(|it| (1..=MOST_RUNS).contains(it)).context("--runs takes 1 to 99")?,
-            "--only" => only = Some(PARTS.into_iter().find(|it| it.0 == *value).context("--only takes sizes, updates or worst")?.0),
-            other => bail!("`{other}` is no option; there are --runs N and --only sizes|updates|worst"),
+            "--only" => only = Some(PARTS.into_iter().find(|it| it.0 == *value).context("--only takes sizes, updates, nodes or worst")?.0),
+            other => bail!("`{other}` is no option; there are --runs N and --only sizes|updates|nodes|worst"),
         }
         rest = after;
     }
     if let [other] = rest {
-        bail!("`{other}` needs a value; there are --runs N and --only sizes|updates|worst");
+        bail!("`{other}` needs a value; there are --runs N and --only sizes|updates|nodes|worst");
     }
     if cfg!(debug_assertions) {
         return optimized("engine", arguments);
@@ -53,7 +54,7 @@ pub(crate) fn engine(arguments: &[&str]) -> Result<()> {
 /// What is measured, by the name it is asked for.
 type Part = (&'static str, fn(usize) -> Result<()>);
 
-const PARTS: [Part; 3] = [("sizes", sizes), ("updates", updates), ("worst", hard)];
+const PARTS: [Part; 4] = [("sizes", sizes), ("updates", updates), ("nodes", nodes), ("worst", hard)];
 
 fn sizes(runs: usize) -> Result<()> {
     SIZES.into_iter().try_for_each(|size| measure(size, runs))
@@ -96,6 +97,16 @@ fn hard(_: usize) -> Result<()> {
             };
             let programs = Direction::BOTH.map(|it| compiled.program_count(it)).into_iter().sum::<usize>();
             println!("{:<60} {:>9.1} {reach:>9} {:>9} {programs:>9}", case.name, took.cpu.as_secs_f64() * 1e3, compiled.view_count());
+        }
+    }
+    Ok(())
+}
+
+/// What the ruleset of one node costs.
+fn nodes(runs: usize) -> Result<()> {
+    for size in SIZES.into_iter().filter(|it| it.cluster_policies > 0) {
+        for pods in [30, 110] {
+            node::measure(size, pods, runs)?;
         }
     }
     Ok(())

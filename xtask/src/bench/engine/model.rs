@@ -1,8 +1,9 @@
 //! Clusters of any size, straight as models: reading manifests is measured elsewhere.
 
 use palisade_model::{
-    Action, ContainerPort, Endpoint, IpBlock, LabelSelector, Labels, Model, Namespace, NamespaceSet, Operator, Peer, PeerSet, PerDirection,
-    PodName, Policy, PolicyKind, PolicyRef, PortMatch, PortProtocol, PortSet, Ports, Readiness, Requirement, Rule, Running, Subject, Tier,
+    Action, ContainerPort, Endpoint, IpBlock, LabelSelector, Labels, Model, Namespace, NamespaceSet, Node, NodeId, Operator, Peer, PeerSet,
+    PerDirection, PodName, Policy, PolicyKind, PolicyRef, PortMatch, PortProtocol, PortSet, Ports, Readiness, Requirement, Rule, Running,
+    Subject, Tier,
 };
 use palisade_testkit::random::Random;
 
@@ -34,6 +35,21 @@ pub(super) fn model(size: Size) -> Model {
     let mut random = Random::new(1);
     model.policies.extend((0..size.cluster_policies).map(|it| cluster_policy(it, &mut random)));
     model.policies.extend((0..size.policies).map(|it| network_policy(it, size.namespaces, &mut random)));
+    model
+}
+
+/// The same with nodes, so many that each has so many pods, and a last one without any. Neighbours are on different ones.
+pub(super) fn spread(mut model: Model, pods: usize) -> Model {
+    let nodes = model.endpoints.len().div_ceil(pods);
+    for (number, at) in (0x0a00_0001..).zip(0..=nodes) {
+        let name = format!("node-{at:05}");
+        let labels = [("kubernetes.io/hostname", name.as_str())].into_iter().collect();
+        let addresses = vec![std::net::Ipv4Addr::from(number).into()];
+        model.nodes.push(Node { name: name.into(), labels, addresses, host_pods: Vec::new(), assumed: false });
+    }
+    for (at, endpoint) in model.endpoints.iter_mut().enumerate() {
+        endpoint.node = Some(NodeId(at % nodes));
+    }
     model
 }
 

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use palisade_engine::compile;
 use palisade_kernel::{Kernel as _, Links, Namespace, Nftables};
 use palisade_model::{EndpointId, Model};
 use palisade_nft::{Change, Ids, NodeView, Ruleset, Transaction, lower};
@@ -51,7 +52,7 @@ fn of_node(model: &Model, ids: &mut Ids) -> Ruleset {
     let local = model.endpoints.iter().enumerate().filter(|(_, it)| it.node == Some(NODE));
     let called = local.filter(|(_, it)| it.addresses.first().is_some_and(|it| is_called(*it)));
     let links = called.map(|(at, _)| (EndpointId(at), TO_SERVER.to_owned())).collect();
-    lower(model, &NodeView { node: NODE, links }, ids)
+    lower(model, &compile(model), &NodeView { node: NODE, links }, ids)
 }
 
 /// How much a ruleset is.

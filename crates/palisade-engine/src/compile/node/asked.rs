@@ -1,0 +1,210 @@
+//! What the programs of a node ask about other ends: its rules reduced to numbers, and the words for each number.
+
+use std::collections::BTreeSet;
+
+use palisade_model::{
+    Direction, Family, IpBlock, LabelSelector, Labels, NamespaceSet, Peer, PeerSet, PerDirection, PortMatch, PortSet, Rule,
+};
+use rustc_hash::FxHashMap;
+
+use crate::compile::intern::{Interned, Symbols, index, number};
+use crate::compile::join::Join;
+use crate::compile::node::selected::Selected;
+use crate::compile::node::words;
+use crate::compile::rules::{Everyone, Names, namespace_named};
+use crate::compile::selectors::{self, Selectors};
+
+/// Everything that is asked about.
+#[derive(Debug, Default)]
+pub(super) struct Asked<'m> {
+    symbols: Symbols,
+    pub(super) namespaces: Selectors,
+    pub(super) pods: Selectors,
+    pub(super) nodes: Selectors,
+    /// Conditions on pods of any namespace.
+    pub(super) peers: Join,
+    pub(super) blocks: Interned<IpBlock>,
+    /// Names of ports of other ends.
+    pub(super) port_names: BTreeSet<&'m str>,
+    /// Selectors over the pods of a namespace of the node, by the number of that.
+    pub(super) own: FxHashMap<u32, Own<'m>>,
+    rules: Vec<Asking<'m>>,
+    /// Place of the first rule of a policy and how many there are.
+    of_policy: PerDirection<FxHashMap<u32, (usize, usize)>>,
+    namespace_words: Vec<String>,
+    pod_words: Vec<String>,
+    node_words: Vec<String>,
+    peer_words: Vec<String>,
+}
+
+/// What is asked about pods of one namespace from inside of it.
+#[derive(Debug)]
+pub(super) struct Own<'m> {
+    pub(super) name: &'m str,
+    pub(super) selectors: BTreeSet<u32>,
+}
+
+/// A rule by what it asks.
+#[derive(Debug)]
+pub(super) struct Asking<'m> {
+    pub(super) rule: &'m Rule,
+    pub(super) everyone: Everyone,
+    /// Conditions on pods of any namespace.
+    pub(super) pods: Vec<u32>,
+    /// Namespace and selector over its pods.
+    pub(super) own: Vec<(u32, u32)>,
+    pub(super) blocks: Vec<u32>,
+    pub(super) nodes: Vec<u32>,
+    pub(super) names: Names,
+    /// Names of ports of the destination.
+    pub(super) ports: Vec<&'m str>,
+}
+
+impl<'m> Asked<'m> {
+    pub(super) fn by(selected: &Selected<'m>) -> Asked<'m> {
+        let mut asked = Asked::default();
+        for direction in Direction::BOTH {
+            let mut policies: Vec<u32> = selected.lists(direction).flatten().copied().collect();
+            policies.sort_unstable();
+            policies.dedup();
+            for policy in policies {
+                let (first, rules) = (asked.rules.len(), selected.rules(direction, policy));
+                for rule in rules {
+                    let asking = asked.asking(rule, direction, &selected.namespaces);
+                    asked.rules.push(asking);
+                }
+                asked.of_policy.of_mut(direction).insert(policy, (first, rules.len()));
+            }
+        }
+        asked
+    }
+
+    /// The rules of a policy that selects a pod of the node.
+    pub(super) fn rules(&self, direction: Direction, policy: u32) -> &[Asking<'m>] {
+        let (first, count) = self.of_policy.of(direction).get(&policy).copied().unwrap_or((0, 0));
+        self.rules.get(first..first + count).unwrap_or(&[])
+    }
+
+    /// Whether a block holds every address of a family unless it says otherwise.
+    pub(super) fn is_whole(&self, block: u32, family: Family) -> bool {
+        self.blocks.get(block).is_some_and(|it| it.cidr.prefix_len() == 0 && Family::of(it.cidr.network()) == family)
+    }
+
+    pub(super) fn peer_word(&self, condition: u32) -> String {
+        self.peer_words.get(index(condition)).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn own_word(&self, selector: u32) -> String {
+        format!("own {}", self.pod_words.get(index(selector)).map_or("", String::as_str))
+    }
+
+    pub(super) fn node_word(&self, selector: u32) -> String {
+        format!("node {}", self.node_words.get(index(selector)).map_or("", String::as_str))
+    }
+
+    pub(super) fn block_word(&self, block: u32) -> String {
+        format!("block {}", self.blocks.get(block).map(words::block).unwrap_or_default())
+    }
+
+    fn asking(&mut self, rule: &'m Rule, direction: Direction, namespaces: &FxHashMap<&'m str, u32>) -> Asking<'m> {
+        let mut asking = Asking {
+            rule,
+            everyone: Everyone::No,
+            pods: Vec::new(),
+            own: Vec::new(),
+            blocks: Vec::new(),
+            nodes: Vec::new(),
+            names: Names::None,
+            ports: Vec::new(),
+        };
+        if let PortSet::Of(entries) = &rule.ports {
+            asking.ports.extend(entries.iter().filter_map(name));
+            asking.ports.sort_unstable();
+            asking.ports.dedup();
+        }
+        // Ports are those of the destination.
+        if direction == Direction::Egress {
+            self.port_names.extend(&asking.ports);
+        }
+        match &rule.peers {
+            PeerSet::Any => asking.everyone = Everyone::Yes,
+            PeerSet::AnyButOwnNode => asking.everyone = Everyone::ButOwnNode,
+            PeerSet::Of(peers) => peers.iter().for_each(|it| self.peer(it, namespaces, &mut asking)),
+        }
+        asking
+    }
+
+    fn peer(&mut self, peer: &'m Peer, namespaces: &FxHashMap<&'m str, u32>, asking: &mut Asking<'m>) {
+        match peer {
+            Peer::Pods { namespaces: NamespaceSet::Own(own), pods } => {
+                let Some(namespace) = namespaces.get(own.as_ref()) else {
+                    return asking.pods.push(self.condition(&namespace_named(own), pods));
+                };
+                let selector = self.pod_selector(pods);
+                let of = self.own.entry(*namespace).or_insert_with(|| Own { name: own, selectors: BTreeSet::new() });
+                of.selectors.insert(selector);
+                asking.own.push((*namespace, selector));
+            }
+            Peer::Pods { namespaces: NamespaceSet::Matching(namespaces), pods } => asking.pods.push(self.condition(namespaces, pods)),
+            Peer::Networks(blocks) => asking.blocks.extend(blocks.iter().map(|it| self.blocks.intern(it.clone()))),
+            Peer::Nodes(selector) => {
+                let id = self.nodes.add(selector, &mut self.symbols, &mut selectors::Asked::default());
+                say(&mut self.node_words, id, || words::selector(selector));
+                asking.nodes.push(id);
+            }
+            Peer::Domains(patterns) => {
+                let local = patterns.iter().any(|it| it.is_cluster_local());
+                asking.names = asking.names.max(if local { Names::Anywhere } else { Names::Outside });
+            }
+            Peer::Unreadable => {}
+        }
+    }
+
+    /// Selectors of namespaces that deviate for some labels.
+    pub(super) fn of_namespace(&mut self, labels: &Labels) -> &[u32] {
+        self.namespaces.deviating_for(labels, &mut self.symbols)
+    }
+
+    /// Selectors of pods that deviate for some labels.
+    pub(super) fn of_pod(&mut self, labels: &Labels) -> &[u32] {
+        self.pods.deviating_for(labels, &mut self.symbols)
+    }
+
+    /// Selectors of nodes that hold for some labels.
+    pub(super) fn of_node(&mut self, labels: &Labels) -> Vec<u32> {
+        let read = self.nodes.read(labels, &mut self.symbols);
+        let set = self.nodes.reduce(read);
+        self.nodes.used().filter(|it| self.nodes.holds(*it, set)).collect()
+    }
+
+    fn pod_selector(&mut self, pods: &LabelSelector) -> u32 {
+        let id = self.pods.add(pods, &mut self.symbols, &mut selectors::Asked::default());
+        say(&mut self.pod_words, id, || words::selector(pods));
+        id
+    }
+
+    fn condition(&mut self, namespaces: &LabelSelector, pods: &LabelSelector) -> u32 {
+        let namespace = self.namespaces.add(namespaces, &mut self.symbols, &mut selectors::Asked::default());
+        let pod = self.pod_selector(pods);
+        say(&mut self.namespace_words, namespace, || words::selector(namespaces));
+        let (id, _) = self.peers.add(namespace, pod, &self.namespaces, &self.pods);
+        let of = |words: &[String], id: u32| words.get(index(id)).cloned().unwrap_or_default();
+        let (namespace_words, pod_words) = (&self.namespace_words, &self.pod_words);
+        say(&mut self.peer_words, id, || format!("peer {} {}", of(namespace_words, namespace), of(pod_words, pod)));
+        id
+    }
+}
+
+/// The words for a number, if it is new.
+fn say(words: &mut Vec<String>, id: u32, word: impl FnOnce() -> String) {
+    if number(words.len()) == id {
+        words.push(word());
+    }
+}
+
+fn name(entry: &PortMatch) -> Option<&str> {
+    match entry {
+        PortMatch::Named { name, .. } => Some(name),
+        PortMatch::Numbers { .. } | PortMatch::Unreadable => None,
+    }
+}

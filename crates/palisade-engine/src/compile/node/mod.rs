@@ -1,0 +1,91 @@
+//! What the kernel of one node has to tell apart: the programs of the pods that run there, and the classes of all other ends, refined by what
+//! these programs ask about and by nothing else.
+//!
+//! Nothing is decided here. A program and a class come to a *meeting*: two ends that stand for all of theirs, and the rules whose peers match.
+//! `decide_direction_among` says what becomes of it. Meetings follow the rules that pick somebody out; no program looks at every class.
+//!
+//! Programs and classes are known by words that say what they are, so that they are the same in every process and whatever else changes.
+
+mod asked;
+mod classes;
+mod hits;
+mod meetings;
+mod owners;
+mod selected;
+mod words;
+
+use std::net::IpAddr;
+
+use palisade_model::{End, Model, NodeId, Path, PerDirection, Place};
+
+use crate::compile::Compiled;
+use crate::compile::node::asked::Asked;
+use crate::compile::node::classes::Classes;
+use crate::compile::node::owners::owners;
+use crate::compile::node::selected::Selected;
+use crate::decide::Selecting;
+
+/// One node's part of policy.
+#[derive(Debug)]
+pub struct OnNode<'m> {
+    /// What makes each class, in words.
+    pub classes: Vec<String>,
+    /// Every address that pods and nodes have, in order.
+    pub known: Vec<Known>,
+    /// All addresses of both families by range, with the place of the class that those have who are not known. Neighbours differ.
+    pub ranges: Vec<(IpAddr, IpAddr, usize)>,
+    /// What happens to the pods of the node.
+    pub programs: PerDirection<Vec<NodeProgram<'m>>>,
+    /// Addresses of the pods of the node with the places of their programs, in order.
+    pub subjects: Vec<(IpAddr, PerDirection<usize>)>,
+}
+
+/// An address of a pod or node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// The address.
+    pub address: IpAddr,
+    /// Who has it.
+    pub place: Place,
+    /// The place of its class.
+    pub class: usize,
+}
+
+/// What happens to some pods of the node in one direction.
+#[derive(Debug)]
+pub struct NodeProgram<'m> {
+    /// What makes it, in words: the policies, not what they say.
+    pub words: String,
+    /// When a Service leads a pod back to itself.
+    pub itself: Meeting<'m>,
+    /// All others.
+    pub meetings: Vec<Meeting<'m>>,
+    /// The meeting of every class that is not listed.
+    pub rest: usize,
+    /// Places of classes and of their meetings.
+    pub classes: Vec<(usize, usize)>,
+}
+
+/// A pod of the node and another end that stand for all that fare like them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meeting<'m> {
+    /// The pod.
+    pub subject: End,
+    /// The other end.
+    pub peer: End,
+    /// How they meet.
+    pub path: Path,
+    /// The policies that select the pod, with the rules whose peers match. Of the ordered tiers, only those that have one.
+    pub among: Vec<Selecting<'m>>,
+}
+
+impl Compiled {
+    /// What a node has to tell apart. `model` is what was compiled.
+    pub fn on_node<'m>(&self, model: &'m Model, node: NodeId) -> OnNode<'m> {
+        let owners = owners(model, self);
+        let selected = Selected::of(model, self, node, &owners);
+        let mut asked = Asked::by(&selected);
+        let classes = Classes::of(model, self, &mut asked, node, &owners);
+        meetings::meet(model, &asked, classes, &selected)
+    }
+}

@@ -1,0 +1,80 @@
+//! The canonical words for what a class or a program is made of: the same for the same meaning, whatever order it was written in. Names are quoted,
+//! so that none can pass for something else.
+
+use palisade_model::{ContainerPort, Family, IpBlock, LabelSelector, Operator, PolicyRef};
+
+pub(super) fn selector(selector: &LabelSelector) -> String {
+    let one = |it: &palisade_model::Requirement| {
+        let key = &it.key;
+        match &it.operator {
+            Operator::Equals(value) => format!("{key:?} in {}", values(std::slice::from_ref(value))),
+            Operator::In(any) => format!("{key:?} in {}", values(any)),
+            Operator::NotIn(none) => format!("{key:?} not in {}", values(none)),
+            Operator::Exists => format!("{key:?} exists"),
+            Operator::DoesNotExist => format!("{key:?} does not exist"),
+        }
+    };
+    format!("({})", listed(selector.requirements.iter().map(one).collect()))
+}
+
+fn values(values: &[Box<str>]) -> String {
+    format!("({})", listed(values.iter().map(|it| format!("{it:?}")).collect()))
+}
+
+pub(super) fn block(block: &IpBlock) -> String {
+    format!("{} except ({})", block.cidr, listed(block.except.iter().map(ToString::to_string).collect()))
+}
+
+pub(super) fn port(port: &ContainerPort) -> String {
+    format!("{:?} {}/{}", port.name.as_deref().unwrap_or_default(), port.protocol, port.port)
+}
+
+pub(super) fn policy(policy: &PolicyRef) -> String {
+    match &policy.namespace {
+        Some(namespace) => format!("{} {namespace:?} {:?}", policy.kind.as_str(), policy.name),
+        None => format!("{} {:?}", policy.kind.as_str(), policy.name),
+    }
+}
+
+pub(super) fn family(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "4",
+        Family::V6 => "6",
+    }
+}
+
+/// In order, each once.
+pub(super) fn listed(mut words: Vec<String>) -> String {
+    words.sort_unstable();
+    words.dedup();
+    words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use palisade_model::Requirement;
+
+    use super::*;
+
+    #[test]
+    fn a_selector_has_one_wording() {
+        let of = |requirements: &[(&str, Operator)]| {
+            let requirements = requirements.iter().map(|(key, operator)| Requirement { key: (*key).into(), operator: operator.clone() });
+            selector(&LabelSelector { requirements: requirements.collect() })
+        };
+        let (x, y): (Box<str>, Box<str>) = ("x".into(), "y".into());
+        let (either, same) = (Operator::In(vec![x.clone(), y.clone()]), Operator::In(vec![y.clone(), x.clone(), x.clone()]));
+        assert_eq!(of(&[("a", either), ("b", Operator::Exists)]), of(&[("b", Operator::Exists), ("a", same), ("b", Operator::Exists)]));
+        assert_eq!(of(&[("a", Operator::Equals(x.clone()))]), of(&[("a", Operator::In(vec![x.clone()]))]));
+        let others = [
+            of(&[]),
+            of(&[("a", Operator::Equals(x.clone()))]),
+            of(&[("a", Operator::NotIn(vec![x.clone()]))]),
+            of(&[("a", Operator::In(vec![x, y]))]),
+            of(&[("a", Operator::Equals("x\", \"y".into()))]),
+            of(&[("a", Operator::Exists)]),
+            of(&[("a", Operator::DoesNotExist)]),
+        ];
+        assert_eq!(others.iter().collect::<std::collections::BTreeSet<_>>().len(), others.len(), "{others:?}");
+    }
+}

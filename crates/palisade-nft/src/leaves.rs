@@ -1,0 +1,90 @@
+//! All leaves of a ruleset, each once, and their numbers.
+
+use std::collections::BTreeMap;
+
+use palisade_engine::Meeting;
+use palisade_model::{Direction, Model, PolicyRef, Reason};
+
+use crate::ids::Ids;
+use crate::leaf::{Fate, Leaf, leaf};
+use crate::lower::fate_rule;
+use crate::ruleset::{Chain, Match, Origin, Ruleset};
+
+/// Leaves and origins by place.
+#[derive(Debug, Default)]
+pub(crate) struct Leaves {
+    leaves: BTreeMap<Leaf, usize>,
+    origins: BTreeMap<Origin, usize>,
+}
+
+impl Leaves {
+    /// The place of the leaf that a meeting comes to.
+    pub(crate) fn of(&mut self, model: &Model, meeting: &Meeting<'_>, direction: Direction) -> usize {
+        let origins = &mut self.origins;
+        let leaf = leaf(model, meeting, direction, |origin| {
+            let next = origins.len();
+            *origins.entry(origin).or_insert(next)
+        });
+        let next = self.leaves.len();
+        *self.leaves.entry(leaf).or_insert(next)
+    }
+
+    /// Adds the chain of each leaf. Returns the names of these by place.
+    pub(crate) fn add(self, ids: &mut Ids, ruleset: &mut Ruleset) -> Vec<String> {
+        let mut by_words: Vec<(String, Origin, usize)> =
+            self.origins.into_iter().map(|(it, place)| (origin_words(&it), it, place)).collect();
+        by_words.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        let numbered = by_words.into_iter().map(|(words, origin, place)| (place, (ids.origins.of(&words), origin)));
+        let origins: BTreeMap<usize, (u32, Origin)> = numbered.collect();
+        let words = |leaf: &Leaf| leaf_words(leaf, |fate| origins.get(&fate.origin).map_or(0, |(number, _)| *number));
+        let mut by_words: Vec<(String, Leaf, usize)> = self.leaves.into_iter().map(|(it, place)| (words(&it), it, place)).collect();
+        by_words.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        let mut names = vec![String::new(); by_words.len()];
+        for (words, leaf, place) in by_words {
+            let name = format!("leaf-{:08x}", ids.leaves.of(&words));
+            ruleset.chains.insert(name.clone(), chain(&leaf, &origins));
+            names.get_mut(place).into_iter().for_each(|it| it.clone_from(&name));
+        }
+        for (number, origin) in origins.into_values() {
+            ruleset.origins.insert(number, origin);
+        }
+        names
+    }
+}
+
+fn chain(leaf: &Leaf, origins: &BTreeMap<usize, (u32, Origin)>) -> Chain {
+    let rule = |fate: Fate| origins.get(&fate.origin).map(|(number, origin)| fate_rule(fate.accepted, *number, origin));
+    let mut rules = Vec::with_capacity(leaf.ranges.len() + 1);
+    for (protocol, first, last, fate) in &leaf.ranges {
+        let ports = Match::Port { first: *first, last: *last };
+        rules.extend(rule(*fate).map(|it| it.when(Match::Protocol(vec![protocol.number()])).when(ports)));
+    }
+    rules.extend(rule(leaf.rest));
+    Chain { hook: None, rules }
+}
+
+fn leaf_words(leaf: &Leaf, number: impl Fn(&Fate) -> u32) -> String {
+    let fate = |it: &Fate| format!("{} {:08x}", if it.accepted { "accept" } else { "drop" }, number(it));
+    let ranges = leaf.ranges.iter().map(|(protocol, first, last, it)| format!("{protocol} {first}-{last} {}, ", fate(it)));
+    format!("{}rest {}", ranges.collect::<String>(), fate(&leaf.rest))
+}
+
+/// What makes an origin. Names are quoted, so that none can pass for something else.
+pub(crate) fn origin_words(origin: &Origin) -> String {
+    let (direction, reason) = match origin {
+        Origin::Policy { direction, reason } => (direction, reason),
+        Origin::Guard(guard) => return format!("guard {guard}"),
+    };
+    match reason {
+        Reason::Rule(rule) => format!("{direction} rule {} {} {:?}", policy_words(&rule.policy), rule.index, rule.name),
+        Reason::Isolated(policies) => {
+            let policies: Vec<String> = policies.iter().map(policy_words).collect();
+            format!("{direction} isolated {}", policies.join(", "))
+        }
+        reason @ (Reason::NotAPod | Reason::Itself | Reason::OwnNode | Reason::Default) => format!("{direction} {reason}"),
+    }
+}
+
+fn policy_words(policy: &PolicyRef) -> String {
+    format!("{} {:?} {:?}", policy.kind.as_str(), policy.namespace, policy.name)
+}
