@@ -2,6 +2,7 @@
 //!
 //! - [`check`] runs a scenario through the specification, the engine and the raw judge.
 //! - [`compare`] asks them the same question where nobody knows the answer.
+//! - [`differential`] does so with random clusters, about [`pairs`] of ends and in words, for as long as wanted.
 //! - [`coverage`] counts which forms of rule the scenarios decide by.
 //! - [`generate`] makes random clusters and questions, [`shrink`] makes what they find small, [`random`] makes it happen again.
 //! - [`mutate`] breaks manifests, as text and as objects.
@@ -14,10 +15,12 @@
 pub mod check;
 pub mod compare;
 pub mod coverage;
+pub mod differential;
 pub mod generate;
 pub mod mutate;
 pub mod nodes;
 pub mod objects;
+pub mod pairs;
 pub mod paths;
 pub mod random;
 pub mod raw_judge;

@@ -3,87 +3,26 @@
 //! `PALISADE_DIFFERENTIAL_SECONDS` says how long, `PALISADE_DIFFERENTIAL_SEED` where to start.
 
 use std::io::Write as _;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use palisade_analysis::{Answer, Asked, Party, PortAsked, answer};
-use palisade_engine::compile;
-use palisade_model::{Model, PolicyKind, Protocol};
+use palisade_model::Protocol;
 use palisade_testkit::check::snapshot;
-use palisade_testkit::compare::{Between, Difference, Question, every_judge};
-use palisade_testkit::generate::{Generated, generate};
-use palisade_testkit::objects::Objects;
-use palisade_testkit::shrink;
+use palisade_testkit::differential::{Settings, run};
 
 #[test]
 fn every_judge_gives_random_clusters_the_same_verdicts() {
-    let seconds: u64 = setting("PALISADE_DIFFERENTIAL_SECONDS").unwrap_or(3);
-    let first: u64 = setting("PALISADE_DIFFERENTIAL_SEED").unwrap_or(0);
-    let end = Instant::now() + Duration::from_secs(seconds);
-    let (mut seed, mut flows) = (first, 0);
-    while Instant::now() < end || seed == first {
-        let generated = generate(seed);
-        match judge(&generated) {
-            Ok(judged) => flows += judged,
-            Err((question, difference)) => panic!("seed {seed}\n{}", scenario(&generated.objects, question, &difference)),
-        }
-        seed += 1;
-    }
-    if seconds > 3 {
-        writeln!(std::io::stderr(), "{flows} flows in {} clusters", seed - first).unwrap();
+    let seconds = setting("PALISADE_DIFFERENTIAL_SECONDS").unwrap_or(3);
+    let seed = setting("PALISADE_DIFFERENTIAL_SEED").unwrap_or(0);
+    match run(Settings { seed, time: Duration::from_secs(seconds), threads: 2 }) {
+        Ok(tally) if seconds > 3 => writeln!(std::io::stderr(), "{tally}").unwrap(),
+        Ok(_) => {}
+        Err(find) => panic!("seed {}\n{}", find.seed, find.scenario),
     }
 }
 
 fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
-}
-
-/// All questions about one cluster; the number of flows, or the first that is judged differently.
-fn judge(generated: &Generated) -> Result<usize, (Option<&Question>, Difference)> {
-    let model = snapshot("cluster.json", &generated.objects.to_json()).model;
-    every_policy_counts(&model, &generated.objects).map_err(|it| (None, it))?;
-    let compiled = compile(&model);
-    let mut reach = compiled.reach();
-    let mut flows = 0;
-    for question in &generated.questions {
-        flows += every_judge(&model, &mut reach, &generated.objects, question).map_err(|it| (Some(question), it))?;
-    }
-    Ok(flows)
-}
-
-/// What is generated is never refused.
-fn every_policy_counts(model: &Model, objects: &Objects) -> Result<(), Difference> {
-    for object in &objects.0 {
-        let text = |path: &str| object.pointer(path).and_then(|it| it.as_str());
-        let kind = match text("/kind") {
-            Some("NetworkPolicy") => PolicyKind::NetworkPolicy,
-            Some("ClusterNetworkPolicy") => PolicyKind::ClusterNetworkPolicy,
-            Some(_) | None => continue,
-        };
-        let namespace = text("/metadata/namespace");
-        let counts = model.policies.iter().any(|it| {
-            it.origin.kind == kind && it.origin.namespace.as_deref() == namespace && Some(it.origin.name.as_ref()) == text("/metadata/name")
-        });
-        if !counts {
-            let refused = snapshot("cluster.json", &objects.to_json()).diagnostics;
-            let refused: Vec<String> = refused.iter().map(ToString::to_string).collect();
-            return Err(Difference { between: Between::Refused, text: refused.join("\n") });
-        }
-    }
-    Ok(())
-}
-
-/// The smallest cluster with the same difference, as the files of a scenario.
-fn scenario(objects: &Objects, question: Option<&Question>, difference: &Difference) -> String {
-    let again = |objects: &Objects| {
-        let generated = Generated { objects: objects.clone(), questions: question.cloned().into_iter().collect() };
-        judge(&generated).is_err_and(|(_, it)| it.between == difference.between)
-    };
-    let smallest = shrink::objects(objects, again);
-    let generated = Generated { objects: smallest.clone(), questions: question.cloned().into_iter().collect() };
-    let text = judge(&generated).err().map_or_else(|| difference.text.clone(), |(_, it)| it.text);
-    let documents: Vec<String> = smallest.0.iter().map(|it| format!("{it}\n")).collect();
-    let line = question.map(|it| format!("{it}  accept")).unwrap_or_default();
-    format!("# {:?}: {text}\n# cluster.yaml\n{}# expect.txt\n{line}\n", difference.between, documents.join("---\n"))
 }
 
 #[test]
