@@ -36,6 +36,8 @@ pub enum Between {
     SpecAndEngine,
     /// One flow alone, and the whole cluster at once.
     DecideAndReach,
+    /// One flow alone, and the whole cluster after it came about change by change.
+    DecideAndUpdated,
     /// One flow alone, and a packet through the rulesets of the nodes on its way.
     DecideAndNodes,
     RawJudgeAndEngine,
@@ -52,6 +54,8 @@ pub enum Between {
 pub struct Judges<'a> {
     pub(crate) model: &'a Model,
     pub(crate) reach: Reach<'a>,
+    /// The same of what was brought to this model by changes, where there is such a thing.
+    pub(crate) updated: Option<Reach<'a>>,
     pub(crate) nodes: Nodes,
     /// None where the objects are not to be trusted: an API server would not hold some of them.
     pub(crate) raw: Option<Result<RawCluster<'a>, String>>,
@@ -66,7 +70,12 @@ pub(crate) struct Reasoned {
 
 impl<'a> Judges<'a> {
     pub fn of(model: &'a Model, compiled: &'a Compiled, objects: Option<&'a Objects>) -> Judges<'a> {
-        Judges { model, reach: compiled.reach(), nodes: Nodes::of(model), raw: objects.map(RawCluster::read) }
+        Judges { model, reach: compiled.reach(), updated: None, nodes: Nodes::of(model), raw: objects.map(RawCluster::read) }
+    }
+
+    /// With one more judge: what was compiled from another model and changed until it is this one.
+    pub fn and_updated(self, updated: &'a Compiled) -> Judges<'a> {
+        Judges { updated: Some(updated.reach()), ..self }
     }
 
     /// Asks all of them. The number of connections that were judged.
@@ -86,6 +95,9 @@ impl<'a> Judges<'a> {
             same_reasons(&by_spec(&explanation.model, &case.flow), &decided)?;
             if all_known {
                 same_by_reach(&mut self.reach, &case.flow, decided.verdict)?;
+                if let Some(updated) = &mut self.updated {
+                    same_by_reach(updated, &case.flow, decided.verdict).map_err(Difference::of_updated)?;
+                }
                 same_on_nodes(self.model, &self.nodes, &case.flow, &decided)?;
             }
         }
@@ -114,6 +126,13 @@ impl<'a> Judges<'a> {
             (Err(_), Ok(verdicts)) if verdicts.windows(2).any(|pair| pair.first() != pair.last()) => Ok(()),
             (Err(_), Ok(_)) => differ(Between::Askable),
         }
+    }
+}
+
+impl Difference {
+    /// The same, found in what was updated.
+    pub(crate) fn of_updated(self) -> Difference {
+        Difference { between: Between::DecideAndUpdated, text: format!("after changes, {}", self.text) }
     }
 }
 

@@ -4,9 +4,11 @@
 //! - [`compare`] asks them the same question where nobody knows the answer.
 //! - [`differential`] does so with random clusters, about [`pairs`] of ends and in words, for as long as wanted.
 //! - [`coverage`] counts which forms of rule the scenarios decide by.
+//! - [`features`] says what a cluster has that a judge can stumble over.
 //! - [`generate`] makes random clusters and questions, [`shrink`] makes what they find small, [`random`] makes it happen again.
 //! - [`mutate`] breaks manifests, as text and as objects.
 //! - [`nodes`] sends connections through the rulesets of the nodes on their way.
+//! - [`steps`] makes one model of another by single changes in random order.
 //! - [`scenario`] reads a folder of `scenarios/` into probes and steps; it does not read the cluster.
 //! - [`objects`] is the raw cluster: JSON values that the steps of a scenario change, at their [`paths`].
 //! - [`raw_judge`] gives the verdict of one connection from those values alone. It shares no code with the
@@ -16,6 +18,7 @@ pub mod check;
 pub mod compare;
 pub mod coverage;
 pub mod differential;
+pub mod features;
 pub mod generate;
 pub mod mutate;
 pub mod nodes;
@@ -26,6 +29,7 @@ pub mod random;
 pub mod raw_judge;
 pub mod scenario;
 pub mod shrink;
+pub mod steps;
 
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 //!
 //! `PALISADE_DIFFERENTIAL_SECONDS` says how long, `PALISADE_DIFFERENTIAL_SEED` where to start.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::time::Duration;
 
@@ -9,6 +10,8 @@ use palisade_analysis::{Answer, Asked, Party, PortAsked, answer};
 use palisade_model::Protocol;
 use palisade_testkit::check::snapshot;
 use palisade_testkit::differential::{Settings, run};
+use palisade_testkit::features::features;
+use palisade_testkit::generate::generate;
 
 #[test]
 fn every_judge_gives_random_clusters_the_same_verdicts() {
@@ -19,6 +22,22 @@ fn every_judge_gives_random_clusters_the_same_verdicts() {
         Ok(_) => {}
         Err(find) => panic!("seed {}\n{}", find.seed, find.scenario),
     }
+}
+
+/// Clusters that are looked at; each feature must be in some of them.
+const CLUSTERS: u64 = 400;
+
+#[test]
+fn random_clusters_have_everything_that_policy_can_speak_of() {
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for seed in 0..CLUSTERS {
+        let model = snapshot("cluster.json", &generate(seed).objects.to_json()).model;
+        for (feature, has) in features(&model) {
+            *counts.entry(feature).or_default() += u64::from(has);
+        }
+    }
+    let missing: Vec<&String> = counts.iter().filter(|(_, count)| **count == 0).map(|(feature, _)| feature).collect();
+    assert!(missing.is_empty(), "no cluster of {CLUSTERS} has: {missing:#?}");
 }
 
 fn setting(name: &str) -> Option<u64> {
