@@ -165,10 +165,13 @@ fn scenario(objects: &Objects, question: Option<&Question>, difference: &Differe
 }
 
 impl Tally {
-    fn add(&mut self, other: &Tally) {
+    /// Adds what was done after it.
+    pub fn add(&mut self, other: &Tally) {
         self.clusters += other.clusters;
         self.flows += other.flows;
+        self.next_seed = other.next_seed;
         self.times.add(&other.times);
+        self.elapsed += other.elapsed;
     }
 }
 
