@@ -10,7 +10,7 @@ mod matching;
 mod signature;
 mod trace;
 
-pub use compile::{Alike, AlikeApart, Compiled, PortSetId, PortSets, Reach, ReachEnd, Traffic, compile};
+pub use compile::{Alike, AlikeApart, Change, Compiled, PortSetId, PortSets, Reach, ReachEnd, Traffic, compile};
 pub use decide::{decide, decide_direction, selects};
 pub use signature::{Nodes, Signature, signature};
 pub use trace::{Decision, FailedRequirement, Match, Outcome, PeerMiss, PeerMisses, PortMiss, RuleStep, Scope, TierStep, Walk};

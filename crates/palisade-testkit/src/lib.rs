@@ -1,5 +1,6 @@
 //! What the tests of the other crates share: the reader of scenarios, and a judge that never saw the model.
 //!
+//! - [`changes`] takes a model apart, to compile it object by object.
 //! - [`check`] runs a scenario through the specification, the engine and the raw judge.
 //! - [`compare`] asks them the same question where nobody knows the answer.
 //! - [`differential`] does so with random clusters, about [`pairs`] of ends and in words, for as long as wanted.
@@ -14,6 +15,7 @@
 //! - [`raw_judge`] gives the verdict of one connection from those values alone. It shares no code with the
 //!   specification, the engine or the reader of objects, so a mistake has to be made twice to go unseen.
 
+pub mod changes;
 pub mod check;
 pub mod compare;
 pub mod coverage;

@@ -58,14 +58,13 @@ impl Sets {
 pub(crate) struct Context<'c> {
     pub(crate) parts: &'c Parts,
     pub(crate) views: &'c Lists,
-    pub(crate) blocks: &'c Lists,
     pub(crate) port_views: &'c Lists,
     pub(crate) direction: Direction,
 }
 
 impl Compiled {
     pub(crate) fn context(&self, direction: Direction) -> Context<'_> {
-        Context { parts: &self.parts, views: &self.views, blocks: &self.regions.lists, port_views: &self.port_views, direction }
+        Context { parts: &self.parts, views: &self.views, port_views: &self.port_views, direction }
     }
 }
 
@@ -145,8 +144,7 @@ impl Context<'_> {
             Relation::SameNamespace { labels } => peers.local.iter().any(|it| self.parts.pods.holds(*it, labels)),
             Relation::Apart | Relation::OwnNode => false,
         };
-        let blocks = self.blocks.get(foreign.blocks);
-        if by_kind || local || peers.blocks.iter().any(|it| blocks.binary_search(it).is_ok()) {
+        if by_kind || local || peers.blocks.iter().any(|it| self.holds(*it, foreign.prefix)) {
             return Hit::Yes;
         }
         match (peers.names, foreign.kind) {
@@ -154,6 +152,10 @@ impl Context<'_> {
             (Names::Anywhere, _) | (Names::Outside, Kind::Node | Kind::Outside) => Hit::Perhaps,
             (Names::Outside, Kind::Pod) | (Names::None, _) => Hit::No,
         }
+    }
+
+    fn holds(&self, block: u32, prefix: u32) -> bool {
+        self.parts.blocks.get(block).is_some_and(|it| self.parts.prefixes.holds(it, prefix))
     }
 
     /// The traffic of a rule, with the ports that its names stand for at the destination.
@@ -170,7 +172,7 @@ impl Context<'_> {
         }
         let view = self.port_views.get(at_destination);
         let mut parts = Vec::new();
-        for named in rule.named.iter().filter_map(|it| self.parts.named.get(*it)) {
+        for named in &rule.named {
             let of_name = view.chunks(2).filter(|it| it.first() == Some(&named.name)).filter_map(|it| it.get(1)).copied();
             let of_protocol = of_name.filter(|it| named.protocol.is_none_or(|protocol| range(protocol).contains(it)));
             parts.extend(of_protocol.map(|it| (it, it + 1)));

@@ -3,46 +3,63 @@
 //! `compile` cannot fail and looks at no pair of pods. What others can see of an end is a *foreign* view: the conditions on pods of any namespace that
 //! hold for it, the blocks that hold its address, the names of its ports. What only its own namespace sees stays symbolic, so that the same policies in a
 //! thousand namespaces are one program.
+//!
+//! Changes go the same way as the first objects did: what a change touches is worked out anew, the rest stays. Pods of one namespace with the same
+//! reduced labels share a *cell*, cells whose namespaces have the same reduced labels share a *pair*; a change finds the pairs and cells that it
+//! means, and settles their pods.
 
+mod canonical;
 mod evaluate;
 mod intern;
 mod join;
 mod place;
+mod policies;
 mod ports;
+mod prefixes;
 mod reach;
-mod regions;
 mod rows;
 mod rules;
 mod selectors;
+mod slab;
+mod update;
 
 use std::net::IpAddr;
 
-use palisade_model::{Direction, EndpointId, Model, NodeId, PerDirection};
+use palisade_model::{Direction, EndpointId, Model, NodeId, PerDirection, PodName};
+use rustc_hash::FxHashMap;
 
 pub use ports::{PortSetId, PortSets, Traffic};
 pub use reach::{Alike, AlikeApart, Reach, ReachEnd};
+pub use update::Change;
 
-use crate::compile::intern::{Interned, Lists};
-use crate::compile::regions::Regions;
+use crate::compile::intern::{Interned, Lists, number};
+use crate::compile::place::Spaces;
+use crate::compile::policies::{Memo, Policies};
 use crate::compile::rules::Parts;
+use crate::compile::slab::Slab;
 
 /// The policies of a cluster and all its ends, reduced to numbers.
 #[derive(Clone, Debug)]
 pub struct Compiled {
     parts: Parts,
-    regions: Regions,
+    policies: Policies,
+    /// Lists of policies.
+    slots: Lists,
+    memo: Memo,
     /// Conditions on pods that deviate, and selectors of nodes that hold.
     views: Lists,
-    /// Named ports of pods: name, place of the port; sorted.
+    /// Named ports of pods: name, place of the port; sorted. Those that pods have, and those of them that rules ask for.
+    ports: Lists,
     port_views: Lists,
     foreign: Interned<Foreign>,
     programs: PerDirection<Interned<Program>>,
-    pods: Vec<Placed>,
-    nodes: Vec<Vec<(IpAddr, u32)>>,
-    /// Address ranges that nobody of the cluster is known by, with what is seen of them.
-    outside: Vec<(IpAddr, IpAddr, u32)>,
-    /// The list of no blocks at all.
-    no_blocks: u32,
+    spaces: Spaces,
+    pods: Slab<Placed>,
+    pod_of: FxHashMap<(u32, u32), u32>,
+    nodes: Vec<PlacedNode>,
+    node_of: FxHashMap<u32, NodeId>,
+    /// Its size when it was compiled.
+    born: usize,
 }
 
 /// What others see of an end.
@@ -51,8 +68,8 @@ pub(crate) struct Foreign {
     kind: Kind,
     /// Of a pod: conditions that deviate. Of a node: selectors that hold.
     view: u32,
-    /// The blocks that hold its address.
-    blocks: u32,
+    /// The narrowest prefix in use that holds its address.
+    prefix: u32,
     /// Its named ports.
     ports: u32,
 }
@@ -81,12 +98,37 @@ pub(crate) struct Program {
 #[derive(Clone, Debug)]
 struct Placed {
     namespace: u32,
+    name: u32,
+    /// Its labels as they were read.
+    read: u32,
     /// Its labels, reduced to what is asked about.
     labels: u32,
+    /// Its named ports as they were read.
+    ports: u32,
     node: Option<NodeId>,
+    cell: u32,
+    /// Its seat in the cell.
+    seat: u32,
     /// What is seen of it at each of its addresses; once without one, if it has none.
-    seen: Vec<(Option<IpAddr>, u32)>,
+    seen: Vec<Seen>,
     programs: PerDirection<u32>,
+}
+
+/// An end at one address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Seen {
+    address: Option<IpAddr>,
+    prefix: u32,
+    foreign: u32,
+}
+
+/// A node in its place. One that is gone, or that only pods name, has no addresses.
+#[derive(Clone, Debug)]
+struct PlacedNode {
+    name: u32,
+    /// Its labels as they were read.
+    read: u32,
+    seen: Vec<Seen>,
 }
 
 /// Compiles a model. Total, and the same for the same objects in any order.
@@ -110,7 +152,29 @@ impl Compiled {
         self.foreign.values().len()
     }
 
+    /// How many lists, views, programs, label sets and texts are kept, used or not.
+    fn size(&self) -> usize {
+        let lists = [&self.slots, &self.views, &self.ports, &self.port_views, &self.parts.lists].map(Lists::len);
+        let labels = [&self.parts.namespaces, &self.parts.pods, &self.parts.nodes].map(|it| it.set_count());
+        let programs = Direction::BOTH.map(|it| self.programs.of(it).values().len());
+        let all = lists.into_iter().chain(labels).chain(programs);
+        all.sum::<usize>() + self.foreign.values().len() + self.parts.symbols.len()
+    }
+
+    /// The number of a pod. After `compile` it is its place in the model; a pod that comes later gets one that is free.
+    pub fn pod_named(&self, name: &PodName) -> Option<EndpointId> {
+        let symbols = &self.parts.symbols;
+        let namespace = self.spaces.find(symbols.id_of(&name.namespace)?)?;
+        let id = self.pod_of.get(&(namespace, symbols.id_of(&name.name)?))?;
+        Some(EndpointId(intern::index(*id)))
+    }
+
+    /// The number of a node, likewise.
+    pub fn node_named(&self, name: &str) -> Option<NodeId> {
+        self.node_of.get(&self.parts.symbols.id_of(name)?).copied()
+    }
+
     fn pod(&self, id: EndpointId) -> Option<&Placed> {
-        self.pods.get(id.0)
+        self.pods.get(number(id.0))
     }
 }

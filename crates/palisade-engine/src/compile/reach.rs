@@ -56,18 +56,14 @@ impl Compiled {
         Reach { compiled: self, sets, rows: PerDirection { egress, ingress }, own: PerDirection::default() }
     }
 
-    pub(crate) fn no_blocks(&self) -> u32 {
-        self.no_blocks
-    }
-
     /// What is seen of an end; None for a pod that is not at that address.
     fn seen(&self, end: &End) -> Option<u32> {
         match (end.place, end.address) {
-            (Place::Pod(id), address) => self.pod(id)?.seen.iter().find(|it| it.0 == address).map(|it| it.1),
-            (Place::Node(id), Some(address)) => self.nodes.get(id.0)?.iter().find(|it| it.0 == address).map(|it| it.1),
+            (Place::Pod(id), address) => self.pod(id)?.seen.iter().find(|it| it.address == address).map(|it| it.foreign),
+            (Place::Node(id), address @ Some(_)) => self.nodes.get(id.0)?.seen.iter().find(|it| it.address == address).map(|it| it.foreign),
             (Place::Outside, Some(address)) => {
-                let blocks = self.regions.holding(address);
-                self.foreign.id_of(&Foreign { kind: Kind::Outside, view: 0, blocks, ports: 0 })
+                let prefix = self.parts.prefixes.locate(address);
+                self.foreign.id_of(&Foreign { kind: Kind::Outside, view: 0, prefix, ports: 0 })
             }
             (Place::Node(_) | Place::Outside, None) => None,
         }
@@ -172,12 +168,13 @@ impl Reach<'_> {
 
     /// Ranges of addresses outside of the cluster that policy tells apart, with an end that stands for each.
     pub fn outside(&self) -> impl Iterator<Item = (IpAddr, IpAddr, End)> + '_ {
-        self.compiled.outside.iter().map(|(first, last, _)| (*first, *last, End { place: Place::Outside, address: Some(*first) }))
+        let ranges = self.compiled.parts.prefixes.ranges().into_iter();
+        ranges.map(|(first, last, _)| (first, last, End { place: Place::Outside, address: Some(first) }))
     }
 
     /// The ends of a pod, one for each address.
     pub fn ends(&self, id: EndpointId) -> impl Iterator<Item = End> + '_ {
         let seen = self.compiled.pod(id).map(|it| it.seen.as_slice()).unwrap_or_default();
-        seen.iter().map(move |(address, _)| End { place: Place::Pod(id), address: *address })
+        seen.iter().map(move |it| End { place: Place::Pod(id), address: it.address })
     }
 }

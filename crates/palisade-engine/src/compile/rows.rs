@@ -9,7 +9,8 @@ use rustc_hash::FxHashMap;
 use crate::compile::evaluate::{Context, Outcome, Passing, Relation, Sets, combine};
 use crate::compile::intern::{Interned, Lists, index};
 use crate::compile::ports::PortSetId;
-use crate::compile::rules::{Everyone, Peers};
+use crate::compile::prefixes::NOWHERE;
+use crate::compile::rules::{Everyone, Parts, Peers};
 use crate::compile::{Compiled, Foreign, Kind, Program};
 
 /// A value for every foreign view.
@@ -55,7 +56,7 @@ pub(crate) struct Rows {
 pub(crate) struct Postings {
     pods: Vec<Vec<u32>>,
     nodes: Vec<Vec<u32>>,
-    blocks: Vec<Vec<u32>>,
+    prefixes: Vec<Vec<u32>>,
     ports: Vec<Vec<u32>>,
 }
 
@@ -69,7 +70,7 @@ impl Postings {
                 Kind::Node => view.iter().for_each(|it| post(&mut postings.nodes, *it, id)),
                 Kind::Outside => {}
             }
-            compiled.regions.lists.get(foreign.blocks).iter().for_each(|it| post(&mut postings.blocks, *it, id));
+            post(&mut postings.prefixes, foreign.prefix, id);
             let ports = compiled.port_views.get(foreign.ports);
             ports.chunks(2).filter_map(|it| it.first()).for_each(|it| post(&mut postings.ports, *it, id));
         }
@@ -79,9 +80,12 @@ impl Postings {
 
 impl Postings {
     /// The views that each condition of some peers picks out.
-    fn picked_by<'a>(&'a self, peers: &'a Peers) -> impl Iterator<Item = &'a Vec<u32>> {
+    fn picked_by<'a>(&'a self, peers: &'a Peers, parts: &'a Parts) -> impl Iterator<Item = &'a Vec<u32>> {
         let of = |lists: &'a [Vec<u32>], keys: &'a [u32]| keys.iter().filter_map(move |it| lists.get(index(*it)));
-        of(&self.pods, &peers.pods).chain(of(&self.nodes, &peers.nodes)).chain(of(&self.blocks, &peers.blocks))
+        let blocks = peers.blocks.iter().filter_map(|it| parts.blocks.get(*it));
+        let prefixes = blocks.flat_map(|block| parts.prefixes.within(block.cidr).filter(|it| parts.prefixes.holds(block, *it)));
+        let of_blocks = prefixes.filter_map(|it| self.prefixes.get(index(it)));
+        of(&self.pods, &peers.pods).chain(of(&self.nodes, &peers.nodes)).chain(of_blocks)
     }
 }
 
@@ -186,7 +190,7 @@ impl Working<'_> {
     }
 
     fn tier_row(&mut self, list: u32, ports: u32, kind: TierKind) -> Row {
-        let nothing = |kind| Foreign { kind, view: 0, blocks: self.compiled.no_blocks(), ports: 0 };
+        let nothing = |kind| Foreign { kind, view: 0, prefix: NOWHERE, ports: 0 };
         let defaults = KINDS.map(nothing).map(|it| self.outcome(list, ports, kind, it));
         let row = Row { defaults, exceptions: Vec::new() };
         let exceptions = match kind {
@@ -213,7 +217,7 @@ impl Working<'_> {
         accepted.resize(compiled.foreign.values().len(), PortSetId::NONE);
         let (plain, special): (Vec<u32>, Vec<u32>) = lists.get(list).iter().partition(|it| context.is_plain(**it));
         for (_, rule) in context.rules(&plain) {
-            for view in postings.picked_by(&rule.peers).flatten() {
+            for view in postings.picked_by(&rule.peers, context.parts).flatten() {
                 if let Some(known) = accepted.get_mut(index(*view)) {
                     *known = sets.ports.or(*known, rule.ports);
                 }
@@ -253,9 +257,9 @@ impl Working<'_> {
             // Names of ports matter where the rule holds unless something picks it out; where it does not, its peers do.
             let by_default = peers.everyone != Everyone::No || peers.pods.iter().any(|it| self.context.parts.peers.default_of(*it));
             let by_names = by_default && self.context.direction == Direction::Egress;
-            let names = rule.named.iter().filter(|_| by_names).filter_map(|it| self.context.parts.named.get(*it)).map(|it| &it.name);
+            let names = rule.named.iter().filter(|_| by_names).map(|it| &it.name);
             let of_names = names.filter_map(|it| postings.ports.get(index(*it)));
-            for view in postings.picked_by(peers).chain(of_names).flatten() {
+            for view in postings.picked_by(peers, self.context.parts).chain(of_names).flatten() {
                 if let Some(mark) = met.get_mut(index(*view)).filter(|it| **it != turn) {
                     *mark = turn;
                     found.push(*view);

@@ -1,27 +1,61 @@
-//! Rules reduced to numbers: equal rules of any policies are one.
+//! Rules reduced to numbers: equal rules of any policies are one. Every use of a rule is a use of all that it is made of.
 
-use palisade_model::{Action, IpBlock, LabelSelector, NamespaceSet, Peer, PeerSet, PortMatch, PortProtocol, PortSet, Rule};
+use ipnet::IpNet;
+use palisade_model::{
+    Action, IpBlock, LabelSelector, NamespaceSet, Operator, Peer, PeerSet, PortMatch, PortProtocol, PortSet, Requirement, Rule,
+};
+use rustc_hash::FxHashMap;
 
-use crate::compile::intern::{Interned, Lists};
+use crate::compile::intern::{Counted, Lists, Symbols, Uses};
 use crate::compile::join::Join;
 use crate::compile::ports::{PortSetId, PortSets, base};
-use crate::compile::selectors::Selectors;
+use crate::compile::prefixes::Prefixes;
+use crate::compile::selectors::{Asked, Selectors};
+
+/// Every namespace has its name as a label.
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
 /// Everything that rules are made of.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parts {
+    pub(crate) symbols: Symbols,
     pub(crate) namespaces: Selectors,
     pub(crate) pods: Selectors,
     /// Selectors of nodes.
     pub(crate) nodes: Selectors,
-    /// Selectors over pods of the subject's own namespace: by number in `pods`.
+    /// Conditions on pods of any namespace. Selectors over pods of the subject's own are known by their number in `pods`.
     pub(crate) peers: Join,
-    pub(crate) blocks: Interned<IpBlock>,
+    pub(crate) blocks: Counted<IpBlock>,
+    pub(crate) prefixes: Prefixes,
     pub(crate) ports: PortSets,
-    pub(crate) port_names: Interned<Box<str>>,
-    pub(crate) named: Interned<Named>,
-    pub(crate) rules: Interned<Compact>,
+    /// Names of ports that rules ask for, and how many do.
+    pub(crate) port_names: FxHashMap<u32, u32>,
+    pub(crate) rules: Counted<Compact>,
     pub(crate) lists: Lists,
+}
+
+/// What an edit of policies brought in, or left without use.
+#[derive(Debug, Default)]
+pub(crate) struct News {
+    pub(crate) namespaces: Asked,
+    pub(crate) pods: Asked,
+    pub(crate) nodes: Asked,
+    /// Selectors of nodes that came or went.
+    pub(crate) node_selectors: Vec<u32>,
+    pub(crate) conditions: Vec<u32>,
+    pub(crate) prefixes: Vec<IpNet>,
+    pub(crate) port_names: Vec<u32>,
+}
+
+/// What nobody uses any more, but still is in its place.
+#[derive(Debug, Default)]
+pub(crate) struct Unused {
+    pub(crate) namespaces: Vec<u32>,
+    pub(crate) pods: Vec<u32>,
+    pub(crate) nodes: Vec<u32>,
+    pub(crate) conditions: Vec<u32>,
+    pub(crate) blocks: Vec<u32>,
+    pub(crate) rules: Vec<u32>,
 }
 
 /// A rule: whom it speaks of, by kinds that are found in different ways, and which traffic.
@@ -31,7 +65,7 @@ pub(crate) struct Compact {
     pub(crate) peers: Peers,
     pub(crate) ports: PortSetId,
     /// Named ports of the destination besides, sorted.
-    pub(crate) named: Vec<u32>,
+    pub(crate) named: Vec<Named>,
 }
 
 /// Whom a rule speaks of.
@@ -80,41 +114,118 @@ pub(crate) enum Names {
 }
 
 /// A named port as a rule asks for it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Named {
     pub(crate) protocol: Option<PortProtocol>,
     pub(crate) name: u32,
 }
 
 impl Parts {
-    /// The number of a rule. `own` is the namespace of its policy, if it has one.
-    pub(crate) fn rule(&mut self, rule: &Rule) -> u32 {
-        let (ports, named) = self.traffic(&rule.ports);
-        let peers = self.peer_set(&rule.peers);
-        self.rules.intern(Compact { action: rule.action, peers, ports, named })
+    /// One more who uses a rule: its number. `own` is the namespace whose pods the policy speaks about, if it is one.
+    pub(crate) fn add_rule(&mut self, rule: &Rule, own: Option<&str>, news: &mut News) -> u32 {
+        let (ports, named) = self.traffic(&rule.ports, news);
+        let peers = self.peer_set(&rule.peers, own, news);
+        self.rules.add(&Compact { action: rule.action, peers, ports, named }).0
     }
 
-    fn peer_set(&mut self, set: &PeerSet) -> Peers {
+    /// One less who uses a rule and all that it is made of.
+    pub(crate) fn release_rule(&mut self, id: u32, news: &mut News, unused: &mut Unused) {
+        let Some(rule) = self.rules.get(id).cloned() else { return };
+        note(self.rules.release(id), id, &mut unused.rules);
+        for condition in rule.peers.pods {
+            self.release_condition(condition, unused);
+        }
+        for selector in rule.peers.local {
+            note(self.pods.release(selector), selector, &mut unused.pods);
+        }
+        for selector in rule.peers.nodes {
+            note(self.nodes.release(selector), selector, &mut unused.nodes);
+        }
+        for block in rule.peers.blocks {
+            note(self.blocks.release(block), block, &mut unused.blocks);
+        }
+        for named in rule.named {
+            let Some(count) = self.port_names.get_mut(&named.name) else { continue };
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.port_names.remove(&named.name);
+                news.port_names.push(named.name);
+            }
+        }
+    }
+
+    fn release_condition(&mut self, id: u32, unused: &mut Unused) {
+        let Some((namespace, pod)) = self.peers.selectors(id) else { return };
+        note(self.peers.release(id), id, &mut unused.conditions);
+        note(self.namespaces.release(namespace), namespace, &mut unused.namespaces);
+        note(self.pods.release(pod), pod, &mut unused.pods);
+    }
+
+    /// Takes everything out that nobody uses. What it was seen in must be gone already.
+    pub(crate) fn bury(&mut self, unused: &Unused, news: &mut News) {
+        self.rules.forget(&unused.rules);
+        self.peers.bury(&unused.conditions);
+        self.namespaces.bury(&unused.namespaces, &mut news.namespaces);
+        self.pods.bury(&unused.pods, &mut news.pods);
+        news.node_selectors.extend(&unused.nodes);
+        self.nodes.bury(&unused.nodes, &mut news.nodes);
+        for block in self.blocks.unused(&unused.blocks) {
+            if let Some(block) = self.blocks.get(block) {
+                news.prefixes.extend(self.prefixes.release(block));
+            }
+        }
+        self.blocks.forget(&unused.blocks);
+    }
+
+    fn peer_set(&mut self, set: &PeerSet, own: Option<&str>, news: &mut News) -> Peers {
         let mut peers = Peers::default();
         match set {
             PeerSet::Any => peers.everyone = Everyone::Yes,
             PeerSet::AnyButOwnNode => peers.everyone = Everyone::ButOwnNode,
-            PeerSet::Of(entries) => entries.iter().for_each(|it| self.peer(it, &mut peers)),
+            PeerSet::Of(entries) => entries.iter().for_each(|it| self.peer(it, own, &mut peers, news)),
         }
-        for list in [&mut peers.pods, &mut peers.local, &mut peers.blocks, &mut peers.nodes] {
-            list.sort_unstable();
-            list.dedup();
+        // What is written twice is used once. Nothing can be without use here, for the first of them stays.
+        let mut unused = Unused::default();
+        for twice in once(&mut peers.pods) {
+            self.release_condition(twice, &mut unused);
+        }
+        for twice in once(&mut peers.local) {
+            self.pods.release(twice);
+        }
+        for twice in once(&mut peers.nodes) {
+            self.nodes.release(twice);
+        }
+        for twice in once(&mut peers.blocks) {
+            self.blocks.release(twice);
         }
         peers
     }
 
-    fn peer(&mut self, peer: &Peer, peers: &mut Peers) {
+    fn peer(&mut self, peer: &Peer, own: Option<&str>, peers: &mut Peers, news: &mut News) {
         match peer {
-            // A policy of a namespace only ever means its own.
-            Peer::Pods { namespaces: NamespaceSet::Own(_), pods } => peers.local.push(self.pods.add(pods)),
-            Peer::Pods { namespaces: NamespaceSet::Matching(namespaces), pods } => peers.pods.push(self.condition(namespaces, pods)),
-            Peer::Networks(blocks) => peers.blocks.extend(blocks.iter().map(|it| self.blocks.intern(it.clone()))),
-            Peer::Nodes(selector) => peers.nodes.push(self.nodes.add(selector)),
+            Peer::Pods { namespaces: NamespaceSet::Own(of), pods } if own == Some(of) => {
+                peers.local.push(self.pods.add(pods, &mut self.symbols, &mut news.pods));
+            }
+            Peer::Pods { namespaces: NamespaceSet::Own(of), pods } => {
+                let operator = Operator::Equals(of.clone());
+                let named = LabelSelector { requirements: vec![Requirement { key: NAME_LABEL.into(), operator }] };
+                peers.pods.push(self.condition(&named, pods, news));
+            }
+            Peer::Pods { namespaces: NamespaceSet::Matching(namespaces), pods } => peers.pods.push(self.condition(namespaces, pods, news)),
+            Peer::Networks(blocks) => {
+                for block in blocks {
+                    let (id, uses) = self.blocks.add(block);
+                    if uses == Uses::Only {
+                        news.prefixes.extend(self.prefixes.add(block));
+                    }
+                    peers.blocks.push(id);
+                }
+            }
+            Peer::Nodes(selector) => {
+                let id = self.nodes.add(selector, &mut self.symbols, &mut news.nodes);
+                news.node_selectors.push(id);
+                peers.nodes.push(id);
+            }
             Peer::Domains(patterns) => {
                 let local = patterns.iter().any(|it| it.is_cluster_local());
                 peers.names = peers.names.max(if local { Names::Anywhere } else { Names::Outside });
@@ -123,12 +234,17 @@ impl Parts {
         }
     }
 
-    fn condition(&mut self, namespaces: &LabelSelector, pods: &LabelSelector) -> u32 {
-        let (namespace, pod) = (self.namespaces.add(namespaces), self.pods.add(pods));
-        self.peers.add(namespace, pod, &self.namespaces, &self.pods)
+    fn condition(&mut self, namespaces: &LabelSelector, pods: &LabelSelector, news: &mut News) -> u32 {
+        let namespace = self.namespaces.add(namespaces, &mut self.symbols, &mut news.namespaces);
+        let pod = self.pods.add(pods, &mut self.symbols, &mut news.pods);
+        let (id, uses) = self.peers.add(namespace, pod, &self.namespaces, &self.pods);
+        if uses == Uses::Only {
+            news.conditions.push(id);
+        }
+        id
     }
 
-    fn traffic(&mut self, set: &PortSet) -> (PortSetId, Vec<u32>) {
+    fn traffic(&mut self, set: &PortSet, news: &mut News) -> (PortSetId, Vec<Named>) {
         let entries = match set {
             PortSet::Any => return (PortSetId::ALL, Vec::new()),
             PortSet::Of(entries) => entries,
@@ -141,15 +257,33 @@ impl Parts {
                     let base = base(*protocol);
                     parts.push((base + u32::from(ports.first()), base + u32::from(ports.last()) + 1));
                 }
-                PortMatch::Named { protocol, name } => {
-                    let name = self.port_names.intern_by(name.as_ref());
-                    named.push(self.named.intern(Named { protocol: *protocol, name }));
-                }
+                PortMatch::Named { protocol, name } => named.push(Named { protocol: *protocol, name: self.symbols.intern(name) }),
                 PortMatch::Unreadable => {}
             }
         }
         named.sort_unstable();
         named.dedup();
+        for Named { name, .. } in &named {
+            let count = self.port_names.entry(*name).or_insert(0);
+            *count += 1;
+            if *count == 1 {
+                news.port_names.push(*name);
+            }
+        }
         (self.ports.of(parts), named)
     }
+}
+
+fn note(uses: Uses, id: u32, unused: &mut Vec<u32>) {
+    if uses == Uses::Only {
+        unused.push(id);
+    }
+}
+
+/// Sorts, and takes out what is there twice.
+fn once(list: &mut Vec<u32>) -> Vec<u32> {
+    list.sort_unstable();
+    let twice: Vec<u32> = list.windows(2).filter_map(|it| (it.first() == it.get(1)).then(|| it.first().copied()).flatten()).collect();
+    list.dedup();
+    twice
 }
