@@ -54,8 +54,7 @@ pub enum Between {
 pub struct Judges<'a> {
     pub(crate) model: &'a Model,
     pub(crate) reach: Reach<'a>,
-    /// The same of what was brought to this model by changes, where there is such a thing.
-    pub(crate) updated: Option<Reach<'a>>,
+    pub(crate) updated: Option<Updated<'a>>,
     pub(crate) nodes: Nodes,
     /// None where the objects are not to be trusted: an API server would not hold some of them.
     pub(crate) raw: Option<Result<RawCluster<'a>, String>>,
@@ -73,9 +72,9 @@ impl<'a> Judges<'a> {
         Judges { model, reach: compiled.reach(), updated: None, nodes: Nodes::of(model), raw: objects.map(RawCluster::read) }
     }
 
-    /// With one more judge: what was compiled from another model and changed until it is this one.
-    pub fn and_updated(self, updated: &'a Compiled) -> Judges<'a> {
-        Judges { updated: Some(updated.reach()), ..self }
+    /// With one more: what was compiled of another model and has taken in changes until it is that of this one.
+    pub fn and_updated(self, compiled: &'a Compiled) -> Judges<'a> {
+        Judges { updated: Some(Updated { compiled, reach: compiled.reach() }), ..self }
     }
 
     /// Asks all of them. The number of connections that were judged.
@@ -96,7 +95,7 @@ impl<'a> Judges<'a> {
             if all_known {
                 same_by_reach(&mut self.reach, &case.flow, decided.verdict)?;
                 if let Some(updated) = &mut self.updated {
-                    same_by_reach(updated, &case.flow, decided.verdict).map_err(Difference::of_updated)?;
+                    updated.same(self.model, &case.flow, decided.verdict)?;
                 }
                 same_on_nodes(self.model, &self.nodes, &case.flow, &decided)?;
             }
@@ -129,10 +128,41 @@ impl<'a> Judges<'a> {
     }
 }
 
-impl Difference {
-    /// The same, found in what was updated.
-    pub(crate) fn of_updated(self) -> Difference {
-        Difference { between: Between::DecideAndUpdated, text: format!("after changes, {}", self.text) }
+/// What was brought to a model by changes. Places of pods and nodes are its own.
+#[derive(Debug)]
+pub(crate) struct Updated<'a> {
+    compiled: &'a Compiled,
+    reach: Reach<'a>,
+}
+
+impl Updated<'_> {
+    fn same(&mut self, model: &Model, flow: &Flow, decided: Verdict) -> Result<(), Difference> {
+        // What a Service leads back to itself is no pair of ends.
+        if flow.path == Path::Service && flow.from.place == flow.to.place {
+            return Ok(());
+        }
+        let reached = self.between(model, &flow.from, &flow.to);
+        self.same_as_reached(reached, flow, decided)
+    }
+
+    pub(crate) fn between(&mut self, model: &Model, from: &End, to: &End) -> Option<ReachEnd> {
+        let (from, to) = (self.end(model, from)?, self.end(model, to)?);
+        self.reach.between(&from, &to)
+    }
+
+    pub(crate) fn same_as_reached(&self, reached: Option<ReachEnd>, flow: &Flow, decided: Verdict) -> Result<(), Difference> {
+        same_as_reached(&self.reach, reached, flow, decided)
+            .map_err(|it| Difference { between: Between::DecideAndUpdated, text: format!("after changes, {}", it.text) })
+    }
+
+    /// An end of the model as it is known here.
+    fn end(&self, model: &Model, end: &End) -> Option<End> {
+        let place = match end.place {
+            Place::Pod(id) => Place::Pod(self.compiled.pod_named(&model.endpoint(id)?.name)?),
+            Place::Node(id) => Place::Node(self.compiled.node_named(&model.node(id)?.name)?),
+            Place::Outside => Place::Outside,
+        };
+        Some(End { place, address: end.address })
     }
 }
 

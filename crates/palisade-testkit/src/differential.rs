@@ -8,9 +8,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use palisade_engine::compile;
+use palisade_engine::{Compiled, compile};
 use palisade_model::{Model, PolicyKind};
 
+use crate::changes::World;
 use crate::check::snapshot;
 use crate::compare::{Between, Difference, Judges, Question};
 use crate::generate::{Generated, generate};
@@ -91,7 +92,7 @@ pub fn one(seed: u64, times: &mut Times) -> Result<usize, Find> {
     let generated = generate(seed);
     match examine(&generated, seed, times) {
         Ok(flows) => Ok(flows),
-        Err((question, difference)) => Err(Find { seed, scenario: scenario(&generated.objects, question.as_ref(), &difference) }),
+        Err((question, difference)) => Err(Find { seed, scenario: scenario(&generated.objects, seed, question.as_ref(), &difference) }),
     }
 }
 
@@ -99,7 +100,7 @@ type Finding = (Option<Question>, Difference);
 
 /// All questions about one cluster, and all pairs of its ends.
 fn examine(generated: &Generated, seed: u64, times: &mut Times) -> Result<usize, Finding> {
-    with_judges(&generated.objects, |judges| {
+    with_judges(&generated.objects, seed, |judges| {
         let mut flows = 0;
         for question in &generated.questions {
             flows += judges.ask(question).map_err(|it| (Some(question.clone()), it))?;
@@ -110,8 +111,8 @@ fn examine(generated: &Generated, seed: u64, times: &mut Times) -> Result<usize,
 }
 
 /// One question in every way it can be asked.
-fn ask(objects: &Objects, question: Option<&Question>) -> Result<(), Difference> {
-    let asked = with_judges(objects, |judges| {
+fn ask(objects: &Objects, seed: u64, question: Option<&Question>) -> Result<(), Difference> {
+    let asked = with_judges(objects, seed, |judges| {
         let Some(question) = question else { return Ok(0) };
         let same = judges.ask(question).and_then(|flows| Ok(flows + judges.ask_directly(question)?));
         same.map_err(|it| (None, it))
@@ -120,17 +121,37 @@ fn ask(objects: &Objects, question: Option<&Question>) -> Result<(), Difference>
 }
 
 /// A judge that panics differs from all others.
-fn with_judges(objects: &Objects, ask: impl FnOnce(&mut Judges<'_>) -> Result<usize, Finding>) -> Result<usize, Finding> {
+fn with_judges(objects: &Objects, seed: u64, ask: impl FnOnce(&mut Judges<'_>) -> Result<usize, Finding>) -> Result<usize, Finding> {
     let asked = catch_unwind(AssertUnwindSafe(|| {
         let model = snapshot("cluster.json", &objects.to_json()).model;
         every_policy_counts(&model, objects).map_err(|it| (None, it))?;
         let compiled = compile(&model);
-        ask(&mut Judges::of(&model, &compiled, Some(objects)))
+        let updated = updated(seed, &model);
+        ask(&mut Judges::of(&model, &compiled, Some(objects)).and_updated(&updated))
     }));
     asked.unwrap_or_else(|panic| {
         let message = panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
         Err((None, Difference { between: Between::Panics, text: message.unwrap_or_default() }))
     })
+}
+
+/// Where the seeds of clusters are that become others.
+const BEFORE: u64 = 1 << 40;
+
+/// What was compiled of another cluster, lost some of its objects, and then took in all changes to this model, each time in random order.
+fn updated(seed: u64, model: &Model) -> Compiled {
+    let random = &mut Random::new(seed);
+    let mut world = World::of(&snapshot("before.json", &generate(seed.wrapping_add(BEFORE)).objects.to_json()).model);
+    let mut compiled = compile(&world.model());
+    let (nothing, target) = (World::default(), World::of(model));
+    let all = world.objects(&nothing, random);
+    for object in all.iter().take(random.below(all.len() + 1)) {
+        world.step(object, &nothing, &mut compiled);
+    }
+    for object in world.objects(&target, random) {
+        world.step(&object, &target, &mut compiled);
+    }
+    compiled
 }
 
 /// What is generated is never refused.
@@ -156,9 +177,9 @@ fn every_policy_counts(model: &Model, objects: &Objects) -> Result<(), Differenc
 }
 
 /// The smallest cluster with the same difference, as the files of a scenario.
-fn scenario(objects: &Objects, question: Option<&Question>, difference: &Difference) -> String {
-    let smallest = shrink::objects(objects, |objects| ask(objects, question).is_err_and(|it| it.between == difference.between));
-    let text = ask(&smallest, question).err().map_or_else(|| difference.text.clone(), |it| it.text);
+fn scenario(objects: &Objects, seed: u64, question: Option<&Question>, difference: &Difference) -> String {
+    let smallest = shrink::objects(objects, |objects| ask(objects, seed, question).is_err_and(|it| it.between == difference.between));
+    let text = ask(&smallest, seed, question).err().map_or_else(|| difference.text.clone(), |it| it.text);
     let documents: Vec<String> = smallest.0.iter().map(|it| format!("{it}\n")).collect();
     let line = question.map(|it| format!("{it}  accept")).unwrap_or_default();
     format!("# {:?}: {}\n# cluster.yaml\n{}# expect.txt\n{line}\n", difference.between, text.replace('\n', "\n# "), documents.join("---\n"))

@@ -9,7 +9,6 @@
 //! - [`generate`] makes random clusters and questions, [`shrink`] makes what they find small, [`random`] makes it happen again.
 //! - [`mutate`] breaks manifests, as text and as objects.
 //! - [`nodes`] sends connections through the rulesets of the nodes on their way.
-//! - [`steps`] makes one model of another by single changes in random order.
 //! - [`scenario`] reads a folder of `scenarios/` into probes and steps; it does not read the cluster.
 //! - [`objects`] is the raw cluster: JSON values that the steps of a scenario change, at their [`paths`].
 //! - [`raw_judge`] gives the verdict of one connection from those values alone. It shares no code with the
@@ -31,7 +30,6 @@ pub mod random;
 pub mod raw_judge;
 pub mod scenario;
 pub mod shrink;
-pub mod steps;
 
 #[cfg(test)]
 mod tests;

@@ -96,10 +96,9 @@ impl Judges<'_> {
                 same_as_reached(&self.reach, reached, flow, decided.verdict).map_err(|it| (pair.question(at), it))?;
             }
             let Some(updated) = &mut self.updated else { continue };
-            let reached = updated.between(&pair.from.1, &pair.to.1);
+            let reached = updated.between(self.model, &pair.from.1, &pair.to.1);
             for (at, (flow, decided)) in flows.iter().zip(decided).enumerate() {
-                let same = same_as_reached(updated, reached, flow, decided.verdict).map_err(Difference::of_updated);
-                same.map_err(|it| (pair.question(at), it))?;
+                updated.same_as_reached(reached, flow, decided.verdict).map_err(|it| (pair.question(at), it))?;
             }
         }
         Ok(())
