@@ -25,7 +25,7 @@ usage: cargo xtask COMMAND
   codegen [--check]  write the generated files; with --check only compare
   differential [--minutes N] [--seed N] [--threads N]
                      random clusters through every judge, optimised; prints where to go on
-  mutants [NAME]     mistakes of `xtask/mutants.toml`, one by one, in a copy of the workspace: each must make a test fail
+  mutants [NAME…]    mistakes of `xtask/mutants.toml`, one by one, in a copy of the workspace: each must make a test fail
   bench parse [--runs N] [--binary PATH]
                      CPU time of reading a large folder, as a ratio to a plain read, and of one with slips
   bench engine [--runs N]
@@ -57,8 +57,7 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["codegen"] => codegen::run(codegen::Mode::Write),
         ["codegen", "--check"] => codegen::run(codegen::Mode::Check),
         ["differential", options @ ..] => differential::run(options),
-        ["mutants"] => mutants::run(None),
-        ["mutants", name] => mutants::run(Some(name)),
+        ["mutants", names @ ..] => mutants::run(names),
         ["bench", "parse", options @ ..] => bench::parse(options),
         ["bench", "engine", options @ ..] => bench::engine(options),
         ["bench", "kernel", options @ ..] => bench::kernel(options),

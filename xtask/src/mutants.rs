@@ -50,13 +50,14 @@ const TESTS: [&str; 2] = ["differential", "scenarios"];
 const SECONDS: &str = "20";
 const PATIENCE: Duration = Duration::from_secs(240);
 
-pub(crate) fn run(only: Option<&str>) -> Result<()> {
+/// Runs those that are named, or all.
+pub(crate) fn run(names: &[&str]) -> Result<()> {
     let root = root()?;
     let table = Table::parse(&std::fs::read_to_string(root.join(TABLE)).with_context(|| format!("cannot read `{TABLE}`"))?)?;
-    let chosen: Vec<&Mutant> = table.mutant.iter().filter(|it| only.is_none_or(|only| it.name == only)).collect();
-    if chosen.is_empty() {
-        bail!("`{}`: no such mutant", only.unwrap_or(TABLE));
+    if let Some(unknown) = names.iter().find(|name| !table.mutant.iter().any(|it| it.name == **name)) {
+        bail!("`{unknown}`: no such mutant");
     }
+    let chosen = table.mutant.iter().filter(|it| names.is_empty() || names.contains(&it.name.as_str()));
     let copy = root.join("target/mutants/workspace");
     refresh(&root, &copy)?;
     let start = Instant::now();

@@ -30,6 +30,23 @@ pub struct Difference {
     pub text: String,
 }
 
+/// A difference with the question that shows it; without one where any would.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    pub question: Option<Question>,
+    pub difference: Difference,
+}
+
+impl Found {
+    pub(crate) fn by(question: Question, difference: Difference) -> Box<Found> {
+        Box::new(Found { question: Some(question), difference })
+    }
+
+    pub(crate) fn by_any(difference: Difference) -> Box<Found> {
+        Box::new(Found { question: None, difference })
+    }
+}
+
 /// Who disagrees about what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Between {

@@ -13,7 +13,7 @@ use palisade_model::{Model, PolicyKind};
 
 use crate::changes::World;
 use crate::check::snapshot;
-use crate::compare::{Between, Difference, Judges, Question};
+use crate::compare::{Between, Difference, Found, Judges, Question};
 use crate::generate::{Generated, generate};
 use crate::objects::Objects;
 use crate::pairs::Times;
@@ -92,21 +92,19 @@ pub fn one(seed: u64, times: &mut Times) -> Result<usize, Find> {
     let generated = generate(seed);
     match examine(&generated, seed, times) {
         Ok(flows) => Ok(flows),
-        Err((question, difference)) => Err(Find { seed, scenario: scenario(&generated.objects, seed, question.as_ref(), &difference) }),
+        Err(found) => Err(Find { seed, scenario: scenario(&generated.objects, seed, &found) }),
     }
 }
 
-type Finding = (Option<Question>, Difference);
-
 /// All questions about one cluster, and all pairs of its ends.
-fn examine(generated: &Generated, seed: u64, times: &mut Times) -> Result<usize, Finding> {
+fn examine(generated: &Generated, seed: u64, times: &mut Times) -> Result<usize, Box<Found>> {
     with_judges(&generated.objects, seed, |judges| {
         let mut flows = 0;
         for question in &generated.questions {
-            flows += judges.ask(question).map_err(|it| (Some(question.clone()), it))?;
+            flows += judges.ask(question).map_err(|it| Found::by(question.clone(), it))?;
         }
         let pairs = judges.ask_pairs(&mut Random::new(seed), TRAFFIC, times);
-        Ok(flows + pairs.map_err(|(question, it)| (Some(question), it))?)
+        Ok(flows + pairs?)
     })
 }
 
@@ -115,23 +113,23 @@ fn ask(objects: &Objects, seed: u64, question: Option<&Question>) -> Result<(), 
     let asked = with_judges(objects, seed, |judges| {
         let Some(question) = question else { return Ok(0) };
         let same = judges.ask(question).and_then(|flows| Ok(flows + judges.ask_directly(question)?));
-        same.map_err(|it| (None, it))
+        same.map_err(Found::by_any)
     });
-    asked.map(|_| ()).map_err(|(_, difference)| difference)
+    asked.map(|_| ()).map_err(|found| found.difference)
 }
 
 /// A judge that panics differs from all others.
-fn with_judges(objects: &Objects, seed: u64, ask: impl FnOnce(&mut Judges<'_>) -> Result<usize, Finding>) -> Result<usize, Finding> {
+fn with_judges(objects: &Objects, seed: u64, ask: impl FnOnce(&mut Judges<'_>) -> Result<usize, Box<Found>>) -> Result<usize, Box<Found>> {
     let asked = catch_unwind(AssertUnwindSafe(|| {
         let model = snapshot("cluster.json", &objects.to_json()).model;
-        every_policy_counts(&model, objects).map_err(|it| (None, it))?;
+        every_policy_counts(&model, objects).map_err(Found::by_any)?;
         let compiled = compile(&model);
         let updated = updated(seed, &model);
         ask(&mut Judges::of(&model, &compiled, Some(objects)).and_updated(&updated))
     }));
     asked.unwrap_or_else(|panic| {
         let message = panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
-        Err((None, Difference { between: Between::Panics, text: message.unwrap_or_default() }))
+        Err(Found::by_any(Difference { between: Between::Panics, text: message.unwrap_or_default() }))
     })
 }
 
@@ -177,7 +175,9 @@ fn every_policy_counts(model: &Model, objects: &Objects) -> Result<(), Differenc
 }
 
 /// The smallest cluster with the same difference, as the files of a scenario.
-fn scenario(objects: &Objects, seed: u64, question: Option<&Question>, difference: &Difference) -> String {
+fn scenario(objects: &Objects, seed: u64, found: &Found) -> String {
+    let Found { question, difference } = found;
+    let question = question.as_ref();
     let smallest = shrink::objects(objects, |objects| ask(objects, seed, question).is_err_and(|it| it.between == difference.between));
     let text = ask(&smallest, seed, question).err().map_or_else(|| difference.text.clone(), |it| it.text);
     let documents: Vec<String> = smallest.0.iter().map(|it| format!("{it}\n")).collect();

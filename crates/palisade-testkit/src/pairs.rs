@@ -10,7 +10,7 @@ use palisade_model::{End, Flow, Model, Path, Place, PortMatch, PortProtocol, Por
 
 use crate::check::expectation;
 use crate::compare::{
-    Between, Difference, Judges, Question, Reasoned, by_engine, by_spec, end_of, same_as_reached, same_on_nodes, same_reasons,
+    Between, Difference, Found, Judges, Question, Reasoned, by_engine, by_spec, end_of, same_as_reached, same_on_nodes, same_reasons,
 };
 use crate::random::Random;
 use crate::raw_judge::RawEnd;
@@ -48,7 +48,7 @@ struct Pair<'p> {
 
 impl Judges<'_> {
     /// Asks about all pairs, each with so much traffic, drawn from what policy tells apart. The number of flows, or the first one that is judged differently.
-    pub fn ask_pairs(&mut self, random: &mut Random, each: usize, times: &mut Times) -> Result<usize, (Question, Difference)> {
+    pub fn ask_pairs(&mut self, random: &mut Random, each: usize, times: &mut Times) -> Result<usize, Box<Found>> {
         let parties = parties(random, self.model);
         let ends: Vec<(&Party, End)> = parties.iter().filter_map(|it| Some((it, end_of(self.model, it)?))).collect();
         let traffic = traffic(self.model);
@@ -70,17 +70,17 @@ impl Judges<'_> {
         }
         let traffic = vec![(question.protocol, question.port)];
         let pair = Pair { from: (&question.from, from), to: (&question.to, to), traffic };
-        self.judge(&[pair], &mut Times::default()).map_err(|(_, difference)| difference)
+        self.judge(&[pair], &mut Times::default()).map_err(|found| found.difference)
     }
 
-    fn judge(&mut self, pairs: &[Pair<'_>], times: &mut Times) -> Result<usize, (Question, Difference)> {
+    fn judge(&mut self, pairs: &[Pair<'_>], times: &mut Times) -> Result<usize, Box<Found>> {
         let flows: Vec<Vec<Flow>> = pairs.iter().map(flows).collect();
         let model = self.model;
         let spec: Vec<Vec<Reasoned>> = timed(&mut times.spec, || each(&flows, |flow| by_spec(model, flow)));
         let decided: Vec<Vec<Reasoned>> = timed(&mut times.decide, || each(&flows, |flow| by_engine(model, flow)));
         for (pair, (spec, decided)) in pairs.iter().zip(spec.iter().zip(&decided)) {
             for (at, (spec, decided)) in spec.iter().zip(decided).enumerate() {
-                same_reasons(spec, decided).map_err(|it| (pair.question(at), it))?;
+                same_reasons(spec, decided).map_err(|it| Found::by(pair.question(at), it))?;
             }
         }
         timed(&mut times.reach, || self.by_reach(pairs, &flows, &decided))?;
@@ -89,31 +89,31 @@ impl Judges<'_> {
         Ok(flows.iter().map(Vec::len).sum())
     }
 
-    fn by_reach(&mut self, pairs: &[Pair<'_>], flows: &[Vec<Flow>], decided: &[Vec<Reasoned>]) -> Result<(), (Question, Difference)> {
+    fn by_reach(&mut self, pairs: &[Pair<'_>], flows: &[Vec<Flow>], decided: &[Vec<Reasoned>]) -> Result<(), Box<Found>> {
         for (pair, (flows, decided)) in pairs.iter().zip(flows.iter().zip(decided)) {
             let reached = self.reach.between(&pair.from.1, &pair.to.1);
             for (at, (flow, decided)) in flows.iter().zip(decided).enumerate() {
-                same_as_reached(&self.reach, reached, flow, decided.verdict).map_err(|it| (pair.question(at), it))?;
+                same_as_reached(&self.reach, reached, flow, decided.verdict).map_err(|it| Found::by(pair.question(at), it))?;
             }
             let Some(updated) = &mut self.updated else { continue };
             let reached = updated.between(self.model, &pair.from.1, &pair.to.1);
             for (at, (flow, decided)) in flows.iter().zip(decided).enumerate() {
-                updated.same_as_reached(reached, flow, decided.verdict).map_err(|it| (pair.question(at), it))?;
+                updated.same_as_reached(reached, flow, decided.verdict).map_err(|it| Found::by(pair.question(at), it))?;
             }
         }
         Ok(())
     }
 
-    fn by_nodes(&self, pairs: &[Pair<'_>], flows: &[Vec<Flow>], decided: &[Vec<Reasoned>]) -> Result<(), (Question, Difference)> {
+    fn by_nodes(&self, pairs: &[Pair<'_>], flows: &[Vec<Flow>], decided: &[Vec<Reasoned>]) -> Result<(), Box<Found>> {
         for (pair, (flows, decided)) in pairs.iter().zip(flows.iter().zip(decided)) {
             for (at, (flow, decided)) in flows.iter().zip(decided).enumerate() {
-                same_on_nodes(self.model, &self.nodes, flow, decided).map_err(|it| (pair.question(at), it))?;
+                same_on_nodes(self.model, &self.nodes, flow, decided).map_err(|it| Found::by(pair.question(at), it))?;
             }
         }
         Ok(())
     }
 
-    fn by_raw(&self, pairs: &[Pair<'_>], decided: &[Vec<Reasoned>]) -> Result<(), (Question, Difference)> {
+    fn by_raw(&self, pairs: &[Pair<'_>], decided: &[Vec<Reasoned>]) -> Result<(), Box<Found>> {
         let Some(raw) = &self.raw else { return Ok(()) };
         let mut known: Vec<(&Party, Result<RawEnd<'_>, String>)> = Vec::new();
         for party in pairs.iter().flat_map(|it| [it.from.0, it.to.0]) {
@@ -131,7 +131,7 @@ impl Judges<'_> {
                     (Err(error), ..) | (_, Some(Err(error)), _) | (.., Some(Err(error))) => Err(error.clone()),
                     (Ok(_), None, _) | (Ok(_), _, None) => Err("a party that nobody looked for".to_owned()),
                 };
-                same_as_raw(&verdict, decided.verdict).map_err(|it| (question, it))?;
+                same_as_raw(&verdict, decided.verdict).map_err(|it| Found::by(question, it))?;
             }
         }
         Ok(())
