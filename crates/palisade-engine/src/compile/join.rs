@@ -1,5 +1,7 @@
 //! Conditions on a pod that look at its namespace and at itself: both selectors must hold.
 
+use std::collections::BTreeSet;
+
 use rustc_hash::FxHashMap;
 
 use crate::compile::intern::{Counted, Uses, index};
@@ -12,6 +14,8 @@ pub(crate) struct Join {
     by_namespace: FxHashMap<u32, Filed>,
     by_pod: FxHashMap<u32, Filed>,
     kinds: Vec<Wants>,
+    /// The conditions that are so by default.
+    so_by_default: BTreeSet<u32>,
 }
 
 /// Conditions with one selector, by what they want.
@@ -49,6 +53,9 @@ impl Join {
             if let Some(place) = self.kinds.get_mut(index(id)) {
                 *place = wants;
             }
+            if wants == Wants::Nothing {
+                self.so_by_default.insert(id);
+            }
             self.each_file((namespace, pod), wants, |list| list.push(id));
         }
         (id, uses)
@@ -63,6 +70,7 @@ impl Join {
     pub(crate) fn bury(&mut self, ids: &[u32]) {
         for id in self.pairs.unused(ids) {
             if let (Some(pair), Some(wants)) = (self.pairs.get(id).copied(), self.wants(id)) {
+                self.so_by_default.remove(&id);
                 self.each_file(pair, wants, |list| list.retain(|it| *it != id));
             }
         }
@@ -102,14 +110,9 @@ impl Join {
         self.pairs.is_used(id)
     }
 
-    /// Conditions in use.
-    pub(crate) fn used(&self) -> impl Iterator<Item = u32> + '_ {
-        self.pairs.iter().map(|(id, _)| id)
-    }
-
     /// The conditions that are so by default.
     pub(crate) fn so_by_default(&self) -> impl Iterator<Item = u32> + '_ {
-        self.used().filter(|it| self.default_of(*it))
+        self.so_by_default.iter().copied()
     }
 
     /// The conditions whose answer is not their default, given which selectors deviate for a namespace and for a pod; in order.

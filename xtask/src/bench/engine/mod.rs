@@ -1,6 +1,9 @@
-//! What it costs to work out the whole cluster at once, next to copying it.
+//! What it costs to work out the whole cluster at once, next to copying it; to change one object of it; and what clusters that are made to be
+//! hard do to that.
 
 mod model;
+mod updates;
+mod worst;
 
 use anyhow::{Context as _, Result, bail};
 use palisade_engine::compile;
@@ -19,17 +22,79 @@ const SIZES: [Size; 3] = [
     Size { name: "XL", namespaces: 25_000, workloads: 4, policies: 75_000, cluster_policies: 20 },
 ];
 
+/// At which of the sizes hard clusters are compiled, and asked who reaches whom.
+const HARD: [usize; 2] = [1, 2];
+
 pub(crate) fn engine(arguments: &[&str]) -> Result<()> {
-    let runs = match arguments {
-        [] => RUNS,
-        ["--runs", number] => number.parse().ok().filter(|it| (1..=MOST_RUNS).contains(it)).context("--runs takes 1 to 99")?,
-        other => bail!("`{}` is no option; there is --runs N", other.join(" ")),
-    };
+    let (mut runs, mut only) = (RUNS, None);
+    let mut rest = arguments;
+    while let [flag, value, after @ ..] = rest {
+        match *flag {
+            "--runs" => runs = value.parse().ok().filter(|it| (1..=MOST_RUNS).contains(it)).context("--runs takes 1 to 99")?,
+            "--only" => only = Some(PARTS.into_iter().find(|it| it.0 == *value).context("--only takes sizes, updates or worst")?.0),
+            other => bail!("`{other}` is no option; there are --runs N and --only sizes|updates|worst"),
+        }
+        rest = after;
+    }
+    if let [other] = rest {
+        bail!("`{other}` needs a value; there are --runs N and --only sizes|updates|worst");
+    }
     if cfg!(debug_assertions) {
         return optimized("engine", arguments);
     }
+    for (_, part) in PARTS.into_iter().filter(|it| only.is_none_or(|only| only == it.0)) {
+        part(runs)?;
+    }
+    Ok(())
+}
+
+/// What is measured, by the name it is asked for.
+type Part = (&'static str, fn(usize) -> Result<()>);
+
+const PARTS: [Part; 3] = [("sizes", sizes), ("updates", updates), ("worst", hard)];
+
+fn sizes(runs: usize) -> Result<()> {
+    SIZES.into_iter().try_for_each(|size| measure(size, runs))
+}
+
+/// One object changes.
+fn updates(_: usize) -> Result<()> {
     for size in SIZES {
-        measure(size, runs)?;
+        let model = model(size);
+        let (mut compiled, took) = timed(|| Ok(compile(&model)))?;
+        let whole = took.cpu.as_secs_f64();
+        let clock =
+            |change: &mut dyn FnMut() -> usize| timed(|| Ok(change())).map_or((f64::NAN, 0), |(pods, took)| (took.cpu.as_secs_f64(), pods));
+        println!("\n{}: one object changes, CPU time in µs; compiled at once in {:.0} ms", size.name, whole * 1e3);
+        println!("{:<56} {:>9} {:>9} {:>9} {:>7}", "", "median", "p99", "most", "pods");
+        for kind in updates::measure(&model, &mut compiled, CHANGES, &clock) {
+            let mut took = kind.took;
+            took.sort_by(f64::total_cmp);
+            let at = |share: usize| took.get((took.len() * share / 100).min(took.len().saturating_sub(1))).map_or(f64::NAN, |it| it * 1e6);
+            println!("{:<56} {:>9.1} {:>9.1} {:>9.1} {:>7}", kind.name, at(50), at(99), at(100), kind.most_pods);
+        }
+    }
+    Ok(())
+}
+
+/// How many changes of a kind are measured, and undone.
+const CHANGES: usize = 100;
+
+/// What clusters that are made to be hard cost: to compile, and where that is bearable, to ask who reaches whom.
+fn hard(_: usize) -> Result<()> {
+    for size in HARD.into_iter().filter_map(|at| SIZES.get(at)) {
+        println!("\n{}: hard cases, CPU time in ms", size.name);
+        println!("{:<60} {:>9} {:>9} {:>9} {:>9}", "", "compile", "reach", "views", "programs");
+        for case in &worst::WORST {
+            let model = worst::worst(*size, case);
+            let (compiled, took) = timed(|| Ok(compile(&model)))?;
+            let reach = match size.namespaces <= 1_000 {
+                true => format!("{:.1}", timed(|| Ok(compiled.reach()))?.1.cpu.as_secs_f64() * 1e3),
+                false => "-".to_owned(),
+            };
+            let programs = Direction::BOTH.map(|it| compiled.program_count(it)).into_iter().sum::<usize>();
+            println!("{:<60} {:>9.1} {reach:>9} {:>9} {programs:>9}", case.name, took.cpu.as_secs_f64() * 1e3, compiled.view_count());
+        }
     }
     Ok(())
 }

@@ -37,7 +37,7 @@ pub(super) fn model(size: Size) -> Model {
     model
 }
 
-fn namespace(at: usize) -> String {
+pub(super) fn namespace(at: usize) -> String {
     format!("ns-{at:05}")
 }
 

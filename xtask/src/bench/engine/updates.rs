@@ -42,14 +42,23 @@ pub(super) fn measure(model: &Model, compiled: &mut Compiled, times: usize, cloc
     kind("a NetworkPolicy goes, comes", old.iter().map(|it| [Change::PolicyGone(&it.origin), Change::Policy(it)]).collect());
     let names: Vec<&str> = model.namespaces.keys().map(AsRef::as_ref).collect();
     let picked: Vec<&str> = (0..times).filter_map(|_| random.pick(&names).copied()).collect();
-    let relabelled: Vec<Labels> = picked.iter().map(|name| [("kubernetes.io/metadata.name", *name), ("team", "team-7"), ("env", "prod")].into_iter().collect()).collect();
+    let relabelled: Vec<Labels> = picked
+        .iter()
+        .map(|name| [("kubernetes.io/metadata.name", *name), ("team", "team-7"), ("env", "prod")].into_iter().collect())
+        .collect();
     let changes = picked.iter().zip(&relabelled);
-    kind("a namespace gets other labels", changes.map(|(name, labels)| [Change::Namespace(name, labels), Change::Namespace(name, model.namespace_labels(name))]).collect());
+    kind(
+        "a namespace gets other labels",
+        changes.map(|(name, labels)| [Change::Namespace(name, labels), Change::Namespace(name, model.namespace_labels(name))]).collect(),
+    );
     let cluster: Vec<&Policy> = model.policies.iter().filter(|it| it.origin.namespace.is_none()).take(times).collect();
     let new: Vec<Policy> = cluster.iter().map(|it| edited(it, Edit::Ports(9000))).collect();
     kind("a cluster policy: another port", new.iter().zip(&cluster).map(|(new, old)| [Change::Policy(new), Change::Policy(old)]).collect());
     let new: Vec<Policy> = cluster.iter().map(|it| edited(it, Edit::Subject)).collect();
-    kind("a cluster policy: another subject", new.iter().zip(&cluster).map(|(new, old)| [Change::Policy(new), Change::Policy(old)]).collect());
+    kind(
+        "a cluster policy: another subject",
+        new.iter().zip(&cluster).map(|(new, old)| [Change::Policy(new), Change::Policy(old)]).collect(),
+    );
     kinds
 }
 
@@ -62,14 +71,20 @@ enum Edit {
     Subject,
 }
 
-const EDITS: [(&str, fn(usize) -> Edit); 5] = [
+/// An edit by its name, made for the change of a number.
+type Named = (&'static str, fn(usize) -> Edit);
+
+const EDITS: [Named; 5] = [
     ("a NetworkPolicy: another port", |at| Edit::Ports(u16::try_from(9000 + at).unwrap_or(9000))),
     ("a NetworkPolicy: a peer with a label nobody asked for", |at| {
         let value = format!("{:x}", u32::try_from(at).unwrap_or(0).wrapping_mul(0x9e37_79b9));
         Edit::Peer(pods(LabelSelector::default(), selector("pod-template-hash", Operator::Equals(value.into()))))
     }),
     ("a NetworkPolicy: a peer by what it is not", |at| {
-        Edit::Peer(pods(selector("team", Operator::NotIn(vec![format!("team-{}", at % 50).into()])), selector("app", Operator::Equals("app-1".into()))))
+        Edit::Peer(pods(
+            selector("team", Operator::NotIn(vec![format!("team-{}", at % 50).into()])),
+            selector("app", Operator::Equals("app-1".into())),
+        ))
     }),
     ("a NetworkPolicy: a new block of 256 pods", |at| {
         let cidr = format!("10.{}.{}.0/24", 128 + at % 2, at % 97).parse();
