@@ -1,4 +1,4 @@
-//! The house-keeping of the workspace: `ci`, `tidy`, `codegen`, `bench`.
+//! The house-keeping of the workspace: `ci`, `tidy`, `codegen`, `differential`, `mutants`, `bench`.
 //!
 //! Everything with logic that is not part of the product lives here, so that a laptop and CI run the same program. Nothing in the
 //! product depends on it.
@@ -11,7 +11,9 @@ use anyhow::{Result, bail};
 mod bench;
 mod ci;
 mod codegen;
+mod differential;
 mod generate;
+mod mutants;
 mod tidy;
 mod workspace;
 
@@ -21,8 +23,11 @@ usage: cargo xtask COMMAND
   ci                 what CI runs: fmt, tidy, clippy, tests, doc tests, codegen --check, deny
   tidy               layers, purity, sizes, orphan files, text
   codegen [--check]  write the generated files; with --check only compare
+  differential [--minutes N] [--seed N] [--threads N]
+                     random clusters through every judge, optimised; prints where to go on
+  mutants [NAME…]    mistakes of `xtask/mutants.toml`, one by one, in a copy of the workspace: each must make a test fail
   bench parse [--runs N] [--binary PATH]
-                     CPU time of reading a large folder, as a ratio to a plain read
+                     CPU time of reading a large folder, as a ratio to a plain read, and of one with slips
   bench engine [--runs N] [--only sizes|updates|nodes|worst]
                      CPU time of working out whole clusters, as a ratio to copying them
   bench kernel [--rounds N] [--quick]
@@ -51,6 +56,8 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["tidy"] => tidy::run(),
         ["codegen"] => codegen::run(codegen::Mode::Write),
         ["codegen", "--check"] => codegen::run(codegen::Mode::Check),
+        ["differential", options @ ..] => differential::run(options),
+        ["mutants", names @ ..] => mutants::run(names),
         ["bench", "parse", options @ ..] => bench::parse(options),
         ["bench", "engine", options @ ..] => bench::engine(options),
         ["bench", "kernel", options @ ..] => bench::kernel(options),

@@ -24,6 +24,13 @@ pub(crate) fn command(root: &Path, program: &str, arguments: &[&str]) -> Command
     command
 }
 
+/// Runs this program again, built with optimisation.
+pub(crate) fn optimized(arguments: &[&str]) -> Result<()> {
+    let words = [&["run", "--release", "--quiet", "--package", "xtask", "--"], arguments].concat();
+    let status = command(&root()?, "cargo", &words).status().context("cannot run cargo")?;
+    if status.success() { Ok(()) } else { bail!("`cargo {}` ended with {status}", words.join(" ")) }
+}
+
 /// What a command prints. Anything but success is an error that shows what it complained about.
 pub(crate) fn output(root: &Path, program: &str, arguments: &[&str]) -> Result<String> {
     let spelled = format!("{program} {}", arguments.join(" "));

@@ -90,10 +90,9 @@ impl DomainPattern {
         &self.0
     }
 
-    /// Whether names under this pattern may be those of pods: the cluster's own DNS names.
+    /// Whether names of this pattern may be those of pods, which are all below the cluster's domain.
     pub fn is_cluster_local(&self) -> bool {
-        let name = self.0.strip_prefix("*.").unwrap_or(&self.0);
-        name == "cluster.local" || name.ends_with(".cluster.local")
+        self.0.ends_with(".cluster.local")
     }
 }
 

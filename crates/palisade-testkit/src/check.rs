@@ -8,7 +8,7 @@ use palisade_engine::{Compiled, compile};
 use palisade_k8s::{Index, Snapshot, Text};
 use palisade_model::{Direction, Model, PortProtocol, Protocol, Severity, Verdict};
 
-use crate::compare::same_by_reach;
+use crate::compare::{Reasoned, same_by_reach, same_on_nodes};
 use crate::coverage::Coverage;
 use crate::nodes::Nodes;
 use crate::objects::Objects;
@@ -157,10 +157,11 @@ fn check_probe(
             }
             for case in cases {
                 failures.extend(check_case(model, probe, case));
-                failures.extend(check_nodes(nodes, case));
+                failures.extend(same_on_nodes(model, nodes, &case.flow, &Reasoned::of(&case.decision)).err().map(|it| it.text));
                 // A pod that is only asked about was not compiled.
                 let asked_only = model.endpoints.len() != compiled.pod_count();
-                failures.extend(same_by_reach(&mut reach, case).err().filter(|_| !asked_only).map(|it| it.text));
+                failures
+                    .extend(same_by_reach(&mut reach, &case.flow, case.decision.verdict).err().filter(|_| !asked_only).map(|it| it.text));
                 coverage.note(model, case);
             }
         }
@@ -201,18 +202,6 @@ fn check_case(model: &Model, probe: &Probe, case: &Case) -> Vec<String> {
         }
     }
     failures
-}
-
-/// The rulesets of the nodes on the way do what was decided. What depends on DNS stays closed until a name is resolved.
-fn check_nodes(nodes: &Nodes, case: &Case) -> Option<String> {
-    let accepted = case.decision.verdict == Verdict::Accept;
-    match nodes.pass(&case.flow) {
-        Ok(Some(passed)) if passed.accepted != accepted => {
-            Some(format!("nft lets it pass: {}, by {:?}; {}", passed.accepted, passed.comments, why(case)))
-        }
-        Ok(_) => None,
-        Err(error) => Some(format!("nft: {error}")),
-    }
 }
 
 fn why(case: &Case) -> String {

@@ -2,13 +2,15 @@
 
 use std::fmt;
 
-use palisade_analysis::{Asked, Case, answer, answer_by_family};
-use palisade_engine::Reach;
-use palisade_model::{Direction, Model, Path, Verdict};
+use palisade_analysis::{Asked, answer, answer_by_family};
+use palisade_engine::{Compiled, Decision, Reach, ReachEnd, decide};
+use palisade_model::{Direction, End, EndpointId, Flow, Model, Path, PerDirection, Place, Reason, Verdict};
+use palisade_nft::Origin;
 
 use crate::check::{asked, expectation, primary};
+use crate::nodes::Nodes;
 use crate::objects::Objects;
-use crate::raw_judge;
+use crate::raw_judge::RawCluster;
 use crate::scenario::{Expect, Party, RawProtocol};
 
 /// A connection to ask about.
@@ -28,39 +30,208 @@ pub struct Difference {
     pub text: String,
 }
 
+/// A difference with the question that shows it; without one where any would.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    pub question: Option<Question>,
+    pub difference: Difference,
+}
+
+impl Found {
+    pub(crate) fn by(question: Question, difference: Difference) -> Box<Found> {
+        Box::new(Found { question: Some(question), difference })
+    }
+
+    pub(crate) fn by_any(difference: Difference) -> Box<Found> {
+        Box::new(Found { question: None, difference })
+    }
+}
+
 /// Who disagrees about what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Between {
     SpecAndEngine,
     /// One flow alone, and the whole cluster at once.
     DecideAndReach,
+    /// One flow alone, and the whole cluster after it came about change by change.
+    DecideAndUpdated,
+    /// One flow alone, and a packet through the rulesets of the nodes on its way.
+    DecideAndNodes,
     RawJudgeAndEngine,
     /// One of them can be asked and the other cannot.
     Askable,
     /// A policy that should count was refused.
     Refused,
+    /// A judge panics.
+    Panics,
 }
 
-/// Asks the specification and the engine, also by their reasons. The number of connections that were judged.
-pub fn spec_and_engine(model: &Model, reach: &mut Reach<'_>, question: &Question) -> Result<usize, Difference> {
-    let Ok(explanation) = answer_by_family(model, &question.asked()) else { return Ok(0) };
-    explanation.cases.iter().try_for_each(|case| same_in_both(&explanation.model, case))?;
-    // A pod that is only asked about was not compiled.
-    if explanation.model.endpoints.len() == model.endpoints.len() {
-        explanation.cases.iter().try_for_each(|case| same_by_reach(reach, case))?;
+/// Everybody who can be asked about one cluster, each with what it works out once.
+#[derive(Debug)]
+pub struct Judges<'a> {
+    pub(crate) model: &'a Model,
+    pub(crate) reach: Reach<'a>,
+    pub(crate) updated: Option<Updated<'a>>,
+    pub(crate) nodes: Nodes,
+    /// None where the objects are not to be trusted: an API server would not hold some of them.
+    pub(crate) raw: Option<Result<RawCluster<'a>, String>>,
+}
+
+/// The verdict of one judge, with those of both directions and their reasons.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reasoned {
+    pub(crate) verdict: Verdict,
+    pub(crate) directions: PerDirection<(Verdict, Reason)>,
+}
+
+impl<'a> Judges<'a> {
+    pub fn of(model: &'a Model, compiled: &'a Compiled, objects: Option<&'a Objects>) -> Judges<'a> {
+        Judges { model, reach: compiled.reach(), updated: None, nodes: Nodes::of(model), raw: objects.map(RawCluster::read) }
     }
-    Ok(explanation.cases.len())
+
+    /// With one more: what was compiled of another model and has taken in changes until it is that of this one.
+    pub fn and_updated(self, compiled: &'a Compiled) -> Judges<'a> {
+        Judges { updated: Some(Updated { compiled, reach: compiled.reach() }), ..self }
+    }
+
+    /// Asks all of them. The number of connections that were judged.
+    pub fn ask(&mut self, question: &Question) -> Result<usize, Difference> {
+        let judged = self.ask_by_model(question)?;
+        self.ask_raw(question)?;
+        Ok(judged)
+    }
+
+    /// Those who know the model, also by their reasons.
+    fn ask_by_model(&mut self, question: &Question) -> Result<usize, Difference> {
+        let Ok(explanation) = answer_by_family(self.model, &question.asked()) else { return Ok(0) };
+        // A pod that is only asked about was not compiled and has no node.
+        let all_known = explanation.model.endpoints.len() == self.model.endpoints.len();
+        for case in &explanation.cases {
+            let decided = Reasoned::of(&case.decision);
+            same_reasons(&by_spec(&explanation.model, &case.flow), &decided)?;
+            if all_known {
+                same_by_reach(&mut self.reach, &case.flow, decided.verdict)?;
+                if let Some(updated) = &mut self.updated {
+                    updated.same(self.model, &case.flow, decided.verdict)?;
+                }
+                same_on_nodes(self.model, &self.nodes, &case.flow, &decided)?;
+            }
+        }
+        Ok(explanation.cases.len())
+    }
+
+    fn ask_raw(&self, question: &Question) -> Result<(), Difference> {
+        let raw = match &self.raw {
+            None => return Ok(()),
+            Some(Ok(raw)) => raw.judge(&question.from, &question.to, question.protocol, question.port),
+            Some(Err(error)) => Err(error.clone()),
+        };
+        let product = answer(self.model, &question.asked()).map(|explanation| {
+            let verdicts = primary(&explanation).into_iter().map(|case| expectation(case.decision.verdict));
+            verdicts.collect::<Vec<Expect>>()
+        });
+        let differ = |between| Err(Difference { between, text: format!("the raw judge says {raw:?}, the engine {product:?}") });
+        match (&raw, &product) {
+            // What has no endpoint or is not there cannot be asked about; each says so in its own way.
+            (Ok(Expect::None) | Err(_), Err(_)) => Ok(()),
+            (Ok(Expect::Accept | Expect::Deny | Expect::DependsOnDns), Err(_)) => differ(Between::Askable),
+            (Ok(raw), Ok(verdicts)) if *raw == Expect::None && verdicts.is_empty() => Ok(()),
+            (Ok(raw), Ok(verdicts)) if !verdicts.is_empty() && verdicts.iter().all(|it| it == raw) => Ok(()),
+            (Ok(_), Ok(_)) => differ(Between::RawJudgeAndEngine),
+            // The raw judge has one word for all endpoints of a Service, so it has none where they differ.
+            (Err(_), Ok(verdicts)) if verdicts.windows(2).any(|pair| pair.first() != pair.last()) => Ok(()),
+            (Err(_), Ok(_)) => differ(Between::Askable),
+        }
+    }
+}
+
+/// What was brought to a model by changes. Places of pods and nodes are its own.
+#[derive(Debug)]
+pub(crate) struct Updated<'a> {
+    compiled: &'a Compiled,
+    reach: Reach<'a>,
+}
+
+impl Updated<'_> {
+    fn same(&mut self, model: &Model, flow: &Flow, decided: Verdict) -> Result<(), Difference> {
+        // What a Service leads back to itself is no pair of ends.
+        if flow.path == Path::Service && flow.from.place == flow.to.place {
+            return Ok(());
+        }
+        let reached = self.between(model, &flow.from, &flow.to);
+        self.same_as_reached(reached, flow, decided)
+    }
+
+    pub(crate) fn between(&mut self, model: &Model, from: &End, to: &End) -> Option<ReachEnd> {
+        let (from, to) = (self.end(model, from)?, self.end(model, to)?);
+        self.reach.between(&from, &to)
+    }
+
+    pub(crate) fn same_as_reached(&self, reached: Option<ReachEnd>, flow: &Flow, decided: Verdict) -> Result<(), Difference> {
+        same_as_reached(&self.reach, reached, flow, decided)
+            .map_err(|it| Difference { between: Between::DecideAndUpdated, text: format!("after changes, {}", it.text) })
+    }
+
+    /// An end of the model as it is known here.
+    fn end(&self, model: &Model, end: &End) -> Option<End> {
+        let place = match end.place {
+            Place::Pod(id) => Place::Pod(self.compiled.pod_named(&model.endpoint(id)?.name)?),
+            Place::Node(id) => Place::Node(self.compiled.node_named(&model.node(id)?.name)?),
+            Place::Outside => Place::Outside,
+        };
+        Some(End { place, address: end.address })
+    }
+}
+
+impl Reasoned {
+    pub(crate) fn of(decision: &Decision) -> Reasoned {
+        let side = |direction| {
+            let walk = decision.walks.of(direction);
+            (walk.verdict, walk.reason.clone())
+        };
+        let directions = PerDirection { egress: side(Direction::Egress), ingress: side(Direction::Ingress) };
+        Reasoned { verdict: decision.verdict, directions }
+    }
+}
+
+pub(crate) fn by_engine(model: &Model, flow: &Flow) -> Reasoned {
+    Reasoned::of(&decide(model, flow))
+}
+
+pub(crate) fn by_spec(model: &Model, flow: &Flow) -> Reasoned {
+    let judgement = palisade_spec::judge(model, flow);
+    Reasoned { verdict: judgement.verdict, directions: judgement.directions }
+}
+
+/// Whether the specification and the engine agree in everything.
+pub(crate) fn same_reasons(spec: &Reasoned, engine: &Reasoned) -> Result<(), Difference> {
+    let mut text = Vec::new();
+    for direction in Direction::BOTH {
+        let ((of_spec, by_spec), (of_engine, by_engine)) = (spec.directions.of(direction), engine.directions.of(direction));
+        if (of_spec, by_spec) != (of_engine, by_engine) {
+            text.push(format!("{direction}: the spec says {of_spec:?} by {by_spec}, the engine {of_engine:?} by {by_engine}"));
+        }
+    }
+    if spec.verdict != engine.verdict {
+        text.push(format!("the spec says {:?}, the engine {:?}", spec.verdict, engine.verdict));
+    }
+    if text.is_empty() { Ok(()) } else { Err(Difference { between: Between::SpecAndEngine, text: text.join("; ") }) }
 }
 
 /// Whether the whole cluster at once says the same as one flow alone.
-pub fn same_by_reach(reach: &mut Reach<'_>, case: &Case) -> Result<(), Difference> {
-    let flow = &case.flow;
+pub(crate) fn same_by_reach(reach: &mut Reach<'_>, flow: &Flow, decided: Verdict) -> Result<(), Difference> {
     // What a Service leads back to itself is no pair of ends.
     if flow.path == Path::Service && flow.from.place == flow.to.place {
         return Ok(());
     }
+    let reached = reach.between(&flow.from, &flow.to);
+    same_as_reached(reach, reached, flow, decided)
+}
+
+/// The same for a pair that was looked up already.
+pub(crate) fn same_as_reached(reach: &Reach<'_>, reached: Option<ReachEnd>, flow: &Flow, decided: Verdict) -> Result<(), Difference> {
     let differ = |text: String| Err(Difference { between: Between::DecideAndReach, text });
-    let Some(reached) = reach.between(&flow.from, &flow.to) else {
+    let Some(reached) = reached else {
         // Ends without a family in common are judged all the same, one of them without an address.
         let nowhere = flow.from.address.is_none() || flow.to.address.is_none();
         return if nowhere { Ok(()) } else { differ(format!("reach does not know {flow:?}")) };
@@ -71,49 +242,46 @@ pub fn same_by_reach(reach: &mut Reach<'_>, case: &Case) -> Result<(), Differenc
         (false, true) => Verdict::DependsOnDns,
         (false, false) => Verdict::Deny,
     };
-    if verdict == case.decision.verdict { Ok(()) } else { differ(format!("reach says {verdict:?}, decide {:?}", case.decision.verdict)) }
+    if verdict == decided { Ok(()) } else { differ(format!("reach says {verdict:?}, decide {decided:?}")) }
 }
 
-/// Asks all three. The number of connections that were judged.
-pub fn every_judge(model: &Model, reach: &mut Reach<'_>, objects: &Objects, question: &Question) -> Result<usize, Difference> {
-    let judged = spec_and_engine(model, reach, question)?;
-    let raw = raw_judge::judge(objects, &question.from, &question.to, question.protocol, question.port);
-    let product = answer(model, &question.asked()).map(|explanation| {
-        let verdicts = primary(&explanation).into_iter().map(|case| expectation(case.decision.verdict));
-        verdicts.collect::<Vec<Expect>>()
-    });
-    let differ = |between| Err(Difference { between, text: format!("the raw judge says {raw:?}, the engine {product:?}") });
-    match (&raw, &product) {
-        // What has no endpoint or is not there cannot be asked about; each says so in its own way.
-        (Ok(Expect::None) | Err(_), Err(_)) => Ok(judged),
-        (Ok(Expect::Accept | Expect::Deny | Expect::DependsOnDns), Err(_)) => differ(Between::Askable),
-        (Ok(raw), Ok(verdicts)) if *raw == Expect::None && verdicts.is_empty() => Ok(judged),
-        (Ok(raw), Ok(verdicts)) if !verdicts.is_empty() && verdicts.iter().all(|it| it == raw) => Ok(judged),
-        (Ok(_), Ok(_)) => differ(Between::RawJudgeAndEngine),
-        // The raw judge has one word for all endpoints of a Service, so it has none where they differ.
-        (Err(_), Ok(verdicts)) if verdicts.windows(2).any(|pair| pair.first() != pair.last()) => Ok(judged),
-        (Err(_), Ok(_)) => differ(Between::Askable),
+/// Whether the rulesets of the nodes on the way do what was decided, and name the reason that decided it.
+pub(crate) fn same_on_nodes(model: &Model, nodes: &Nodes, flow: &Flow, decided: &Reasoned) -> Result<(), Difference> {
+    let differ = |text: String| Err(Difference { between: Between::DecideAndNodes, text });
+    // Nobody gets through with an address that belongs to another.
+    let owned = |end: &End| end.address.is_none_or(|address| model.place_of(address) == end.place);
+    if !owned(&flow.from) || !owned(&flow.to) {
+        return Ok(());
     }
+    let passed = match nodes.pass(flow) {
+        Ok(None) => return Ok(()),
+        Ok(Some(passed)) => passed,
+        Err(error) => return differ(format!("nft: {error}")),
+    };
+    // What depends on DNS stays closed until a name is resolved.
+    if passed.accepted != (decided.verdict == Verdict::Accept) {
+        return differ(format!("nft lets it pass: {}, by {:?}; decide {:?}", passed.accepted, passed.comments, decided.verdict));
+    }
+    let denied = Direction::BOTH.into_iter().find(|direction| decided.directions.of(*direction).0 != Verdict::Accept);
+    let expected = denied.map(|direction| Origin::Policy { direction, reason: decided.directions.of(direction).1.clone() });
+    if passed.dropped_by == expected { Ok(()) } else { differ(format!("nft drops by {:?}, decide by {expected:?}", passed.dropped_by)) }
 }
 
-fn same_in_both(model: &Model, case: &Case) -> Result<(), Difference> {
-    let judgement = palisade_spec::judge(model, &case.flow);
-    let mut text = Vec::new();
-    for direction in Direction::BOTH {
-        let (verdict, reason) = judgement.directions.of(direction);
-        let walk = case.decision.walks.of(direction);
-        if (*verdict, reason) != (walk.verdict, &walk.reason) {
-            text.push(format!("{direction}: the spec says {verdict:?} by {reason}, the engine {:?} by {}", walk.verdict, walk.reason));
+/// The end at an address, or a pod without one by its name. None for what needs more than that to be found.
+pub(crate) fn end_of(model: &Model, party: &Party) -> Option<End> {
+    match party {
+        Party::Address(address) => Some(End { place: model.place_of(*address), address: Some(*address) }),
+        Party::Pod { namespace, name } => {
+            let is_meant = |it: &palisade_model::Endpoint| *it.name.namespace == **namespace && *it.name.name == **name;
+            let at = model.endpoints.iter().position(|it| is_meant(it) && it.addresses.is_empty())?;
+            Some(End { place: Place::Pod(EndpointId(at)), address: None })
         }
+        Party::Node(_) | Party::Service { .. } => None,
     }
-    if judgement.verdict != case.decision.verdict {
-        text.push(format!("the spec says {:?}, the engine {:?}", judgement.verdict, case.decision.verdict));
-    }
-    if text.is_empty() { Ok(()) } else { Err(Difference { between: Between::SpecAndEngine, text: text.join("; ") }) }
 }
 
 impl Question {
-    fn asked(&self) -> Asked {
+    pub(crate) fn asked(&self) -> Asked {
         asked(&self.from, &self.to, self.protocol, self.port)
     }
 }

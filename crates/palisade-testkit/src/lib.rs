@@ -3,7 +3,9 @@
 //! - [`changes`] takes a model apart, to compile it object by object.
 //! - [`check`] runs a scenario through the specification, the engine and the raw judge.
 //! - [`compare`] asks them the same question where nobody knows the answer.
+//! - [`differential`] does so with random clusters, about [`pairs`] of ends and in words, for as long as wanted.
 //! - [`coverage`] counts which forms of rule the scenarios decide by.
+//! - [`features`] says what a cluster has that a judge can stumble over.
 //! - [`generate`] makes random clusters and questions, [`shrink`] makes what they find small, [`random`] makes it happen again.
 //! - [`mutate`] breaks manifests, as text and as objects.
 //! - [`nodes`] sends connections through the rulesets of the nodes on their way.
@@ -16,10 +18,13 @@ pub mod changes;
 pub mod check;
 pub mod compare;
 pub mod coverage;
+pub mod differential;
+pub mod features;
 pub mod generate;
 pub mod mutate;
 pub mod nodes;
 pub mod objects;
+pub mod pairs;
 pub mod paths;
 pub mod random;
 pub mod raw_judge;

@@ -1,11 +1,13 @@
 //! Manifests with something wrong: small slips, as people make them, and rubbish, as nobody does.
 //!
-//! [`text`] breaks the text, [`tree`] the objects in it. [`strangers`] says which keys of a policy no API knows, from a table of its own.
+//! [`text`] breaks the text, [`tree`] the objects in it, both at random; [`slip`] makes one of a few slips that are known. [`strangers`] says which keys of a policy no API knows, from a table of its own.
 
+mod slips;
 mod strangers;
 mod text;
 mod tree;
 
+pub use slips::{Slipped, slip};
 pub use strangers::strangers;
 pub use text::text;
 pub use tree::tree;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use palisade_engine::compile;
 use palisade_model::{EndpointId, Family, Flow, Model, Node, NodeId, Path, Place};
-use palisade_nft::{At, CtState, Ids, NodeView, Packet, Ruleset, Traced, lower, trace};
+use palisade_nft::{At, CtState, Ids, NodeView, Origin, Packet, Ruleset, Traced, lower, trace};
 
 /// The nodes of a cluster with their rulesets.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub struct Passed {
     pub accepted: bool,
     /// Comments of the rules that counted it, over all nodes.
     pub comments: Vec<String>,
+    /// What the rule that dropped it says it comes from.
+    pub dropped_by: Option<Origin>,
 }
 
 impl Nodes {
@@ -66,10 +68,10 @@ impl Nodes {
             priority: 3,
             source_is_local: false,
         };
-        let mut passed = Passed { accepted: true, comments: Vec::new() };
+        let mut passed = Passed { accepted: true, comments: Vec::new(), dropped_by: None };
         for (node, at) in self.way(flow) {
             let ruleset = self.rulesets.get(node.0).ok_or("a node without a ruleset")?;
-            let Traced { accepted, comments, priority, .. } = trace(ruleset, &packet(at.clone()))?;
+            let Traced { accepted, comments, priority, origins } = trace(ruleset, &packet(at.clone()))?;
             passed.comments.extend(comments);
             // Policy reads the number, so whatever it was before policy does not matter.
             let after_policy = match at {
@@ -81,6 +83,7 @@ impl Nodes {
             }
             if !accepted {
                 passed.accepted = false;
+                passed.dropped_by = origins.last().and_then(|it| ruleset.origins.get(it)).cloned();
                 break;
             }
         }
@@ -132,7 +135,7 @@ fn links(model: &Model, node: NodeId) -> BTreeMap<EndpointId, String> {
 mod tests {
     use std::net::IpAddr;
 
-    use palisade_nft::{Change, Guard, MapKind, Origin};
+    use palisade_nft::{Change, Guard, MapKind};
 
     use super::*;
     use crate::check::snapshot;

@@ -3,6 +3,7 @@
 //! CPU time is what is compared: elapsed time says more about the neighbours. Whatever is compared takes turns, so that what slows the
 //! machine down slows all.
 
+mod broken;
 mod clock;
 mod engine;
 mod kernel;
@@ -10,9 +11,7 @@ mod parse;
 
 use std::fmt::Write as _;
 
-use anyhow::{Context as _, Result, bail};
-
-use crate::workspace::{command, root};
+use anyhow::{Context as _, Result};
 
 pub(crate) use engine::engine;
 pub(crate) use kernel::kernel;
@@ -38,9 +37,7 @@ impl Spread {
 
 /// A measurement of a program that is not optimised is worth nothing: runs the one that is.
 fn optimized(what: &str, arguments: &[&str]) -> Result<()> {
-    let words = [&["run", "--release", "--quiet", "--package", "xtask", "--", "bench", what], arguments].concat();
-    let status = command(&root()?, "cargo", &words).status().context("cannot run cargo")?;
-    if status.success() { Ok(()) } else { bail!("`cargo {}` ended with {status}", words.join(" ")) }
+    crate::workspace::optimized(&[&["bench", what], arguments].concat())
 }
 
 /// What is printed: one line for each thing measured.

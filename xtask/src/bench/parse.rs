@@ -1,4 +1,4 @@
-//! What it costs to read a large folder of manifests, as a ratio to a plain read of the same files.
+//! What it costs to read a large folder of manifests, as a ratio to a plain read of the same files; and one with slips, to one without.
 //!
 //! CPU time of the child (user and system) is measured by bash's `time`.
 
@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use super::broken::broken;
 use super::{Line, Spread, Table};
 use crate::generate::{Amount, manifests, write};
 use crate::workspace::{command, root};
@@ -68,7 +69,7 @@ pub(crate) fn parse(options: &[&str]) -> Result<()> {
         Some(kibibytes) => println!("memory at its peak: {:.1} MiB", kibibytes / 1024.0),
         None => println!("memory at its peak: not known on this system"),
     }
-    Ok(())
+    broken(&binary, options.runs)
 }
 
 impl Options {
@@ -106,10 +107,10 @@ fn build(root: &Path) -> Result<PathBuf> {
 
 /// A temporary folder that goes away with its value.
 #[derive(Debug)]
-struct Folder(PathBuf);
+pub(super) struct Folder(pub(super) PathBuf);
 
 impl Folder {
-    fn new(what: &str) -> Result<Folder> {
+    pub(super) fn new(what: &str) -> Result<Folder> {
         let path = std::env::temp_dir().join(format!("palisade-bench-{}-{what}", std::process::id()));
         std::fs::create_dir(&path).with_context(|| format!("cannot make `{}`", path.display()))?;
         Ok(Folder(path))
@@ -140,7 +141,7 @@ fn as_list(files: &[(String, String)]) -> String {
     list
 }
 
-fn explain(binary: &Path, folder: &Path) -> Vec<String> {
+pub(super) fn explain(binary: &Path, folder: &Path) -> Vec<String> {
     let (binary, folder) = (binary.display().to_string(), folder.display().to_string());
     ["explain", "-f", &folder, "--from", "ns-1/deploy/w-0", "--to", "ns-2/deploy/w-3", "--port", "8080"].iter().fold(
         vec![binary],
@@ -158,7 +159,7 @@ fn baseline(folder: &Path) -> Vec<String> {
 }
 
 /// Seconds of user and system time that a command took. Bash measures it: asking the kernel from here would need `unsafe`.
-fn cpu_time(words: &[String], codes: &[i32]) -> Result<f64> {
+pub(super) fn cpu_time(words: &[String], codes: &[i32]) -> Result<f64> {
     // The complaints of the command go to descriptor 3, so that descriptor 2 has the timing alone.
     let script = r#"TIMEFORMAT='%3U %3S'; exec 3>&1 >/dev/null; time "$@" 2>&3"#;
     let output = Command::new("bash").args(["-c", script, "bash"]).args(words).stdin(Stdio::null()).output();

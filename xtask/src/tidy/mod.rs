@@ -6,6 +6,7 @@ use std::fmt;
 
 use anyhow::{Result, bail};
 
+use crate::mutants;
 use crate::workspace::{Tree, Workspace, root};
 
 mod config;
@@ -50,6 +51,7 @@ pub(crate) fn run() -> Result<()> {
     findings.extend(orphans::check(&tree, &workspace));
     findings.extend(shape::check(&tree, &workspace, &config));
     findings.extend(text::check(&tree));
+    findings.extend(mutants::misfits(&tree).into_iter().map(|(line, message)| Finding::new(mutants::TABLE, line, message)));
     findings.sort();
     findings.dedup();
 

@@ -7,7 +7,8 @@ use crate::random::Random;
 
 /// In byte order they are not in the order of a dictionary.
 const NAMES: [&str; 5] = ["b", "a.b", "a-b", "ab", "a"];
-const DOMAINS: [&str; 5] = ["example.com", "*.example.com", "web.x.svc.cluster.local", "*.cluster.local", "Example.ORG."];
+const DOMAINS: [&str; 7] =
+    ["example.com", "*.example.com", "web.x.svc.cluster.local", "*.cluster.local", "cluster.local", "*.svc.Cluster.LOCAL.", "Example.ORG."];
 
 pub(super) fn cluster_network_policy(random: &mut Random, at: usize) -> Value {
     let name = NAMES.get(at).copied().unwrap_or("other");

@@ -68,7 +68,8 @@ fn declared(cluster: &Cluster, party: &Party) -> Vec<(RawProtocol, u16)> {
 fn port(random: &mut Random) -> u16 {
     let port = random.of(PORTS);
     match random.below(6) {
-        0 => port - 1,
+        // No connection is to port 0.
+        0 => port.saturating_sub(1).max(1),
         1 => port.saturating_add(1),
         _ => port,
     }

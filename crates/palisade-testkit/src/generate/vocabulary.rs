@@ -11,7 +11,7 @@ pub(super) const POD_LABELS: [(&str, [&str; 3]); 2] = [("app", ["a", "b", "c"]),
 pub(super) const PLACE_LABELS: [(&str, [&str; 3]); 2] = [("team", ["red", "blue", "green"]), ("env", ["prod", "dev", ""])];
 
 pub(super) const PORT_NAMES: [&str; 3] = ["web", "dns", "metrics"];
-pub(super) const PORTS: [u16; 6] = [9, 53, 80, 443, 8080, 65535];
+pub(super) const PORTS: [u16; 7] = [1, 9, 53, 80, 443, 8080, 65535];
 pub(super) const PROTOCOLS: [&str; 3] = ["TCP", "UDP", "SCTP"];
 
 /// Addresses that nobody in the cluster has.

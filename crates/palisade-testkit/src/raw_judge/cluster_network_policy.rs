@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::read::{at, is_kind, knows_all, labels, list, name, only_key, port_number, selects, strict_cidr, text};
+use super::read::{Labels, at, knows_all, list, name, only_key, port_number, selects, strict_cidr, text};
 use super::world::{Endpoint, World};
 use super::{Direction, Finding, View};
 use crate::scenario::RawProtocol;
@@ -73,9 +73,8 @@ fn in_order<'a>(world: &World<'a>, tier: Tier, view: &View<'_>) -> Result<Vec<&'
         Tier::Admin => "Admin",
         Tier::Baseline => "Baseline",
     };
-    let version = "policy.networking.k8s.io/v1alpha2";
     let mut policies = Vec::new();
-    for policy in world.objects.iter().filter(|it| is_kind(it, version, "ClusterNetworkPolicy")) {
+    for policy in world.cluster_network_policies.iter().copied() {
         if text(policy, "/spec/tier") != Some(tier) || !is_subject(world, policy, view) {
             continue;
         }
@@ -168,19 +167,20 @@ fn hit(matched: Option<bool>) -> Hit {
 
 /// The part that subjects and peers share: exactly one of `namespaces` and `pods`.
 fn pods_match(world: &World<'_>, holder: &Value, endpoint: Endpoint<'_>) -> Option<bool> {
+    let none = Labels::new();
     let (namespace_labels, pod_labels) = match endpoint {
-        Endpoint::Pod(pod) => (world.namespace_labels(pod.namespace), pod.labels()),
-        Endpoint::Node(_) | Endpoint::Outside => (labels(&Value::Null), labels(&Value::Null)),
+        Endpoint::Pod(pod) => (world.namespace_labels(pod), &pod.labels),
+        Endpoint::Node(_) | Endpoint::Outside => (&none, &none),
     };
     let selected = match only_key(holder, &["namespaces", "pods"])? {
-        "namespaces" => selects(at(holder, "/namespaces"), &namespace_labels)?,
+        "namespaces" => selects(at(holder, "/namespaces"), namespace_labels)?,
         _ => {
             let pods = at(holder, "/pods/podSelector");
             if pods.is_null() {
                 return None;
             }
-            let in_namespace = selects(at(holder, "/pods/namespaceSelector"), &namespace_labels)?;
-            selects(pods, &pod_labels)? && in_namespace
+            let in_namespace = selects(at(holder, "/pods/namespaceSelector"), namespace_labels)?;
+            selects(pods, pod_labels)? && in_namespace
         }
     };
     Some(selected && matches!(endpoint, Endpoint::Pod(_)))
@@ -198,7 +198,7 @@ fn networks_match(networks: &Value, view: &View<'_>) -> Option<bool> {
 fn nodes_match(world: &World<'_>, selector: &Value, view: &View<'_>) -> Option<bool> {
     match view.peer.endpoint {
         Endpoint::Node(node) => selects(selector, &world.node_labels(node)),
-        Endpoint::Pod(_) | Endpoint::Outside => selects(selector, &labels(&Value::Null)).map(|_| false),
+        Endpoint::Pod(_) | Endpoint::Outside => selects(selector, &Labels::new()).map(|_| false),
     }
 }
 

@@ -10,6 +10,8 @@ mod read;
 mod service;
 mod world;
 
+use std::fmt;
+
 use crate::objects::Objects;
 use crate::scenario::{Expect, Party, RawProtocol};
 use cluster_network_policy::Tier;
@@ -19,27 +21,63 @@ use world::{Endpoint, Located, Pod, Side, World};
 /// party that is missing or completed, endpoints of a Service that disagree, or an object that no API
 /// server would hold.
 pub fn judge(objects: &Objects, from: &Party, to: &Party, protocol: RawProtocol, port: Option<u16>) -> Result<Expect, String> {
-    objects.0.iter().try_for_each(read::check_text)?;
-    let world = World::read(objects);
-    let source = world.locate(from)?;
-    let protocol = by_name(protocol);
-    match to {
-        Party::Service { namespace, name } => {
-            let picks = service::endpoints(&world, namespace, name, protocol, port)?;
-            let mut verdicts = Vec::new();
-            for (pod, port) in picks {
-                let destination = world.locate_pod(pod);
-                let route = if service::is_headless_named(&world, namespace, name) { Route::Direct } else { Route::Service };
-                let flow = Flow::new(&source, &destination, protocol, Some(port), route);
-                verdicts.push((pod, verdict(&world, &flow)?));
-            }
-            agreed(&verdicts)
+    RawCluster::read(objects)?.judge(from, to, protocol, port)
+}
+
+/// The objects, looked through once for many questions.
+pub struct RawCluster<'a>(World<'a>);
+
+/// A party that was found. It is no Service.
+pub struct RawEnd<'a>(Located<'a>);
+
+impl<'a> RawCluster<'a> {
+    /// An error if an object is one that no API server would hold.
+    pub fn read(objects: &'a Objects) -> Result<RawCluster<'a>, String> {
+        objects.0.iter().try_for_each(read::check_text)?;
+        Ok(RawCluster(World::read(objects)))
+    }
+
+    /// As [`judge`].
+    pub fn judge(&self, from: &Party, to: &Party, protocol: RawProtocol, port: Option<u16>) -> Result<Expect, String> {
+        let world = &self.0;
+        let source = self.find(from)?;
+        let Party::Service { namespace, name } = to else { return self.between(&source, &self.find(to)?, protocol, port) };
+        let protocol = by_name(protocol);
+        let picks = service::endpoints(world, namespace, name, protocol, port)?;
+        let mut verdicts = Vec::new();
+        for (pod, port) in picks {
+            let destination = world.locate_pod(pod);
+            let route = if service::is_headless_named(world, namespace, name) { Route::Direct } else { Route::Service };
+            let flow = Flow::new(&source.0, &destination, protocol, Some(port), route);
+            verdicts.push((pod, verdict(world, &flow)?));
         }
-        Party::Pod { .. } | Party::Node(_) | Party::Address(_) => {
-            let destination = world.locate(to)?;
-            let flow = Flow::new(&source, &destination, protocol, port, Route::Direct);
-            verdict(&world, &flow)
-        }
+        agreed(&verdicts)
+    }
+
+    /// Finds a party that is not a Service.
+    pub fn find(&self, party: &Party) -> Result<RawEnd<'_>, String> {
+        self.0.locate(party).map(RawEnd)
+    }
+
+    /// The verdict of a connection between two parties that were found.
+    pub fn between(&self, from: &RawEnd<'_>, to: &RawEnd<'_>, protocol: RawProtocol, port: Option<u16>) -> Result<Expect, String> {
+        verdict(&self.0, &Flow::new(&from.0, &to.0, by_name(protocol), port, Route::Direct))
+    }
+}
+
+impl fmt::Debug for RawCluster<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} raw objects", self.0.objects.len())
+    }
+}
+
+impl fmt::Debug for RawEnd<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0.endpoint {
+            Endpoint::Pod(pod) => pod.name,
+            Endpoint::Node(node) => node.unwrap_or("a node"),
+            Endpoint::Outside => "outside",
+        })
     }
 }
 

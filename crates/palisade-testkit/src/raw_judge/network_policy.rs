@@ -3,17 +3,13 @@
 use ipnet::IpNet;
 use serde_json::Value;
 
-use super::read::{at, is_kind, items, lenient_cidr, list, namespace, port_number, port_protocol, selects, text};
+use super::read::{at, items, lenient_cidr, list, namespace, port_number, port_protocol, selects, text};
 use super::world::{Endpoint, Pod, World};
 use super::{Direction, Finding, View};
 
 pub(super) fn judge(world: &World<'_>, view: &View<'_>) -> Finding {
-    let isolating: Vec<&Value> = world
-        .objects
-        .iter()
-        .filter(|object| is_kind(object, "networking.k8s.io/v1", "NetworkPolicy"))
-        .filter(|policy| applies(policy, view.direction) && is_subject(policy, view.subject))
-        .collect();
+    let policies = world.network_policies.iter().copied();
+    let isolating: Vec<&Value> = policies.filter(|it| applies(it, view.direction) && is_subject(it, view.subject)).collect();
     if isolating.is_empty() {
         return Finding::Leave;
     }
@@ -42,7 +38,7 @@ fn applies(policy: &Value, direction: Direction) -> bool {
 }
 
 fn is_subject(policy: &Value, pod: &Pod<'_>) -> bool {
-    let selected = selects(at(policy, "/spec/podSelector"), &pod.labels());
+    let selected = selects(at(policy, "/spec/podSelector"), &pod.labels);
     namespace(policy) == pod.namespace && selected == Some(true)
 }
 
@@ -87,9 +83,9 @@ fn peer_matches(world: &World<'_>, policy: &Value, peer: &Value, view: &View<'_>
             let in_namespace = if namespaces.is_null() {
                 pod.namespace == namespace(policy)
             } else {
-                selects(namespaces, &world.namespace_labels(pod.namespace)) == Some(true)
+                selects(namespaces, world.namespace_labels(pod)) == Some(true)
             };
-            in_namespace && selects(pods, &pod.labels()) == Some(true)
+            in_namespace && selects(pods, &pod.labels) == Some(true)
         }
     }
 }

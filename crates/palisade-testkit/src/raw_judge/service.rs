@@ -57,7 +57,7 @@ fn is_behind(service: &Value, pod: &Pod<'_>) -> bool {
     let Some(selector) = selector.filter(|selector| !selector.is_empty()) else {
         return false;
     };
-    let pod_labels = pod.labels();
+    let pod_labels = &pod.labels;
     namespace(service) == pod.namespace
         && text(service, "/spec/type") != Some("ExternalName")
         && selector.iter().all(|(key, value)| label_value(value).is_some() && pod_labels.get(key.as_str()).copied() == label_value(value))

@@ -1,6 +1,6 @@
 //! Who is who: pods, workloads that stand for pods, nodes, and the party behind a name or an address.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use serde_json::Value;
@@ -14,6 +14,10 @@ pub(super) struct World<'a> {
     pub(super) objects: &'a [Value],
     /// Pods first, then the workloads that have none. Completed ones are here too.
     pub(super) pods: Vec<Pod<'a>>,
+    pub(super) network_policies: Vec<&'a Value>,
+    pub(super) cluster_network_policies: Vec<&'a Value>,
+    /// Of every namespace that has a pod.
+    namespaces: BTreeMap<&'a str, Labels<'a>>,
 }
 
 /// A Pod, or a workload that stands for the pods it would make.
@@ -24,6 +28,7 @@ pub(super) struct Pod<'a> {
     template: &'a Value,
     /// The Pod object; null for a workload.
     object: &'a Value,
+    pub(super) labels: Labels<'a>,
 }
 
 /// One end of a connection.
@@ -60,6 +65,7 @@ const WORKLOADS: [(&str, &str, &str); 7] = [
 ];
 
 static NULL: Value = Value::Null;
+static NO_LABELS: Labels<'static> = BTreeMap::new();
 
 impl<'a> World<'a> {
     pub(super) fn read(objects: &'a Objects) -> World<'a> {
@@ -67,24 +73,29 @@ impl<'a> World<'a> {
         let mut pods: Vec<Pod<'a>> = objects
             .iter()
             .filter(|object| is_kind(object, "v1", "Pod"))
-            .map(|object| Pod { template: object, object, ..Pod::of(object) })
+            .map(|object| Pod { template: object, object, labels: labels(object), ..Pod::of(object) })
             .collect();
         let owners = owners_of_pods(objects);
         for (version, kind, path) in WORKLOADS {
             let workloads = objects.iter().filter(|object| is_kind(object, version, kind));
             for workload in workloads.filter(|it| !owners.iter().any(|owner| owner.is(it))) {
-                pods.push(Pod { template: at(workload, path), ..Pod::of(workload) });
+                let template = at(workload, path);
+                pods.push(Pod { template, labels: labels(template), ..Pod::of(workload) });
             }
         }
-        World { objects, pods }
+        let of_kind = |version, kind| objects.iter().filter(|it| is_kind(it, version, kind)).collect();
+        World {
+            objects,
+            network_policies: of_kind("networking.k8s.io/v1", "NetworkPolicy"),
+            cluster_network_policies: of_kind("policy.networking.k8s.io/v1alpha2", "ClusterNetworkPolicy"),
+            namespaces: pods.iter().map(|pod| (pod.namespace, namespace_labels(objects, pod.namespace))).collect(),
+            pods,
+        }
     }
 
-    /// The labels of a namespace, with the one that the API server sets on each.
-    pub(super) fn namespace_labels(&self, namespace: &'a str) -> Labels<'a> {
-        let object = self.objects.iter().find(|object| is_kind(object, "v1", "Namespace") && name(object) == namespace);
-        let mut labels = object.map(labels).unwrap_or_default();
-        labels.insert("kubernetes.io/metadata.name", namespace);
-        labels
+    /// The labels of the namespace of a pod.
+    pub(super) fn namespace_labels(&self, pod: &Pod<'_>) -> &Labels<'a> {
+        self.namespaces.get(pod.namespace).unwrap_or(&NO_LABELS)
     }
 
     /// The labels of a node; a node that is known only from its pods has none.
@@ -198,11 +209,7 @@ impl<'a> Located<'a> {
 
 impl<'a> Pod<'a> {
     fn of(object: &'a Value) -> Pod<'a> {
-        Pod { namespace: namespace(object), name: name(object), template: &NULL, object: &NULL }
-    }
-
-    pub(super) fn labels(&self) -> Labels<'a> {
-        labels(self.template)
+        Pod { namespace: namespace(object), name: name(object), template: &NULL, object: &NULL, labels: Labels::new() }
     }
 
     /// Whether this stands for the pods of a workload, and not for one pod.
@@ -270,6 +277,14 @@ impl<'a> Pod<'a> {
         let one = || text(self.object, single).and_then(lenient_address);
         if all.is_empty() { one().into_iter().collect() } else { all }
     }
+}
+
+/// The labels of a namespace, with the one that the API server sets on each.
+fn namespace_labels<'a>(objects: &'a [Value], namespace: &'a str) -> Labels<'a> {
+    let object = objects.iter().find(|object| is_kind(object, "v1", "Namespace") && name(object) == namespace);
+    let mut labels = object.map(labels).unwrap_or_default();
+    labels.insert("kubernetes.io/metadata.name", namespace);
+    labels
 }
 
 /// The object that an owner reference names.

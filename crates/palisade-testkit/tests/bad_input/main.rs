@@ -5,6 +5,8 @@ mod documents;
 #[cfg(test)]
 mod mutation;
 #[cfg(test)]
+mod scale;
+#[cfg(test)]
 mod values;
 
 /// Reads a text and compares what counts of it, pods before policies, and everything that is said about it but the notes.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use palisade_k8s::Snapshot;
 use palisade_model::{Model, Severity};
 use palisade_testkit::check::snapshot;
-use palisade_testkit::compare::{Question, every_judge, spec_and_engine};
+use palisade_testkit::compare::{Judges, Question};
 use palisade_testkit::mutate;
 use palisade_testkit::objects::Objects;
 use palisade_testkit::random::Random;
@@ -97,12 +97,9 @@ fn properties(text: &str) -> Result<(), (Broken, String)> {
     // What has no name is named by its place, which the raw judge does not know.
     let trusted = !read.diagnostics.iter().any(|it| it.severity == Severity::Error || it.code == "nameless");
     let compiled = palisade_engine::compile(&read.model);
-    let mut reach = compiled.reach();
+    let mut judges = Judges::of(&read.model, &compiled, objects.as_ref().filter(|_| trusted));
     for question in questions(&read.model) {
-        let same = match objects.as_ref().filter(|_| trusted) {
-            Some(objects) => every_judge(&read.model, &mut reach, objects, &question),
-            None => spec_and_engine(&read.model, &mut reach, &question),
-        };
+        let same = judges.ask(&question);
         same.map_err(|it| (Broken::JudgesDisagree, format!("{question}: {:?}: {}", it.between, it.text)))?;
     }
     Ok(())
