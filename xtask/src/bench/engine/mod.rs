@@ -34,13 +34,15 @@ pub(crate) fn engine(arguments: &[&str]) -> Result<()> {
     while let [flag, value, after @ ..] = rest {
         match *flag {
             "--runs" => runs = value.parse().ok().filter(|it| (1..=MOST_RUNS).contains(it)).context("--runs takes 1 to 99")?,
-            "--only" => only = Some(PARTS.into_iter().find(|it| it.0 == *value).context("--only takes sizes, updates, nodes or worst")?.0),
-            other => bail!("`{other}` is no option; there are --runs N and --only sizes|updates|nodes|worst"),
+            "--only" => {
+                only = Some(PARTS.into_iter().find(|it| it.0 == *value).context("--only takes memory, sizes, updates, nodes or worst")?.0)
+            }
+            other => bail!("`{other}` is no option; there are --runs N and --only memory|sizes|updates|nodes|worst"),
         }
         rest = after;
     }
     if let [other] = rest {
-        bail!("`{other}` needs a value; there are --runs N and --only sizes|updates|nodes|worst");
+        bail!("`{other}` needs a value; there are --runs N and --only memory|sizes|updates|nodes|worst");
     }
     if cfg!(debug_assertions) {
         return optimized("engine", arguments);
@@ -54,10 +56,61 @@ pub(crate) fn engine(arguments: &[&str]) -> Result<()> {
 /// What is measured, by the name it is asked for.
 type Part = (&'static str, fn(usize) -> Result<()>);
 
-const PARTS: [Part; 4] = [("sizes", sizes), ("updates", updates), ("nodes", nodes), ("worst", hard)];
+/// Memory first, while nothing else has been in it.
+const PARTS: [Part; 5] = [("memory", memory), ("sizes", sizes), ("updates", updates), ("nodes", nodes), ("worst", hard)];
+
+/// What a process has had in memory at most, smaller clusters first.
+fn memory(_: usize) -> Result<()> {
+    println!("\nMemory: the model and what was compiled of it, at most");
+    for size in SIZES {
+        let model = model(size);
+        let before = resident("VmRSS:")?;
+        let compiled = compile(&model);
+        let after = resident("VmHWM:")?;
+        println!("{:<4} {after:>6} MiB, {before:>4} of them the model; {} pods", size.name, compiled.pod_count());
+    }
+    Ok(())
+}
+
+/// A line of what the kernel says of this process, in MiB.
+fn resident(line: &str) -> Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").context("cannot read the status of this process")?;
+    let found = status.lines().find_map(|it| it.strip_prefix(line)).context("no such line in the status of this process")?;
+    let kib: u64 = found.trim().trim_end_matches(" kB").parse().context("not a number of kB")?;
+    Ok(kib / 1024)
+}
 
 fn sizes(runs: usize) -> Result<()> {
-    SIZES.into_iter().try_for_each(|size| measure(size, runs))
+    let measured = SIZES.into_iter().map(|size| Ok((size, measure(size, runs)?))).collect::<Result<Vec<_>>>()?;
+    println!("\nGrowth from one size to the next");
+    for ((small, before), (large, after)) in measured.iter().zip(measured.iter().skip(1)) {
+        let times = |of: fn(&Size) -> usize| ratio(of(large), of(small));
+        let pods = times(|it| it.namespaces * it.workloads);
+        let reach = match (before.reach, after.reach) {
+            (Some(before), Some(after)) => format!(", reach {:.1}", after / before),
+            (None, _) | (_, None) => String::new(),
+        };
+        println!(
+            "{} to {}: pods times {pods:.1}, policies {:.1}, pairs of pods {:.0}; compile {:.1}{reach}",
+            small.name,
+            large.name,
+            times(|it| it.policies),
+            pods * pods,
+            after.compile / before.compile,
+        );
+    }
+    Ok(())
+}
+
+/// Medians, in seconds.
+struct Measured {
+    compile: f64,
+    reach: Option<f64>,
+}
+
+fn ratio(a: usize, b: usize) -> f64 {
+    let number = |it: usize| f64::from(u32::try_from(it).unwrap_or(u32::MAX));
+    number(a) / number(b).max(1.0)
 }
 
 /// One object changes.
@@ -112,7 +165,7 @@ fn nodes(runs: usize) -> Result<()> {
     Ok(())
 }
 
-fn measure(size: Size, runs: usize) -> Result<()> {
+fn measure(size: Size, runs: usize) -> Result<Measured> {
     let model = model(size);
     let (mut copied, mut compiled, mut reached) = (Vec::new(), Vec::new(), Vec::new());
     let (mut one_policy, mut one_cluster_policy) = (Vec::new(), Vec::new());
@@ -151,5 +204,6 @@ fn measure(size: Size, runs: usize) -> Result<()> {
     let title = format!("{}: {} namespaces × {} workloads, CPU time", size.name, size.namespaces, size.workloads);
     print!("{}", Table { title: &title, unit: "ms", scale: 1e3, digits: 2 }.text(&lines));
     println!("  {} NetworkPolicies, {} cluster policies; {counts}{told}", size.policies, size.cluster_policies);
-    Ok(())
+    let median = |name: &str| lines.iter().find(|it| it.0 == name).map(|it| it.1.median);
+    Ok(Measured { compile: median("compile").context("nothing was compiled")?, reach: median("reach") })
 }
