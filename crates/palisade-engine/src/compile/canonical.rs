@@ -117,10 +117,10 @@ impl Compiled {
             all
         };
         let peers = &rule.peers;
-        let pods = in_words(&peers.pods, &|it| self.condition(it));
-        let local = in_words(&peers.local, &|it| self.parts.pods.in_words(it, symbols));
-        let nodes = in_words(&peers.nodes, &|it| self.parts.nodes.in_words(it, symbols));
-        let blocks = in_words(&peers.blocks, &|it| self.parts.blocks.get(it).map(ToString::to_string).unwrap_or_default());
+        let pods = in_words(peers.pods(), &|it| self.condition(it));
+        let local = in_words(peers.local(), &|it| self.parts.pods.in_words(it, symbols));
+        let nodes = in_words(peers.nodes(), &|it| self.parts.nodes.in_words(it, symbols));
+        let blocks = in_words(peers.blocks(), &|it| self.parts.blocks.get(it).map(ToString::to_string).unwrap_or_default());
         let mut named: Vec<String> =
             rule.named.iter().map(|Named { protocol, name }| format!("{protocol:?} {}", symbols.get(*name))).collect();
         named.sort_unstable();

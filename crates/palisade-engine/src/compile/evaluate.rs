@@ -123,7 +123,7 @@ impl Context<'_> {
     /// Whether a rule holds for those whom its conditions pick out, and for nobody else, with traffic that is the same for all of them.
     pub(crate) fn is_plain(&self, rule: u32) -> bool {
         self.parts.rules.get(rule).is_some_and(|it| {
-            let by_default = it.peers.pods.iter().any(|condition| self.parts.peers.default_of(*condition));
+            let by_default = it.peers.pods().iter().any(|condition| self.parts.peers.default_of(*condition));
             it.peers.everyone == Everyone::No && !by_default && it.named.is_empty()
         })
     }
@@ -136,15 +136,15 @@ impl Context<'_> {
         }
         let view = self.views.get(foreign.view);
         let by_kind = match foreign.kind {
-            Kind::Pod => peers.pods.iter().any(|it| self.parts.peers.default_of(*it) != view.binary_search(it).is_ok()),
-            Kind::Node => peers.nodes.iter().any(|it| view.binary_search(it).is_ok()),
+            Kind::Pod => peers.pods().iter().any(|it| self.parts.peers.default_of(*it) != view.binary_search(it).is_ok()),
+            Kind::Node => peers.nodes().iter().any(|it| view.binary_search(it).is_ok()),
             Kind::Outside => false,
         };
         let local = match relation {
-            Relation::SameNamespace { labels } => peers.local.iter().any(|it| self.parts.pods.holds(*it, labels)),
+            Relation::SameNamespace { labels } => peers.local().iter().any(|it| self.parts.pods.holds(*it, labels)),
             Relation::Apart | Relation::OwnNode => false,
         };
-        if by_kind || local || peers.blocks.iter().any(|it| self.holds(*it, foreign.prefix)) {
+        if by_kind || local || peers.blocks().iter().any(|it| self.holds(*it, foreign.prefix)) {
             return Hit::Yes;
         }
         match (peers.names, foreign.kind) {

@@ -65,6 +65,13 @@ pub(crate) struct Symbols {
 }
 
 impl Symbols {
+    /// Makes room for so many more.
+    pub(crate) fn reserve(&mut self, texts: usize) {
+        self.ends.reserve(texts);
+        let (all, ends) = (&self.text, &self.ends);
+        self.table.reserve(texts, |id| hash_of(part(all, ends, *id)));
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
@@ -131,24 +138,44 @@ impl<T: Eq + Hash> Counted<T> {
         Q: Eq + Hash + ToOwned<Owned = T> + ?Sized,
     {
         let hash = hash_of(value);
+        match self.known(hash, value) {
+            Some(known) => known,
+            None => self.insert(hash, value.to_owned()),
+        }
+    }
+
+    /// The same for one that is not needed any more by whoever has it.
+    pub(crate) fn add_owned(&mut self, value: T) -> (u32, Uses) {
+        let hash = hash_of(&value);
+        match self.known(hash, &value) {
+            Some(known) => known,
+            None => self.insert(hash, value),
+        }
+    }
+
+    fn known<Q: Eq + ?Sized>(&mut self, hash: u64, value: &Q) -> Option<(u32, Uses)>
+    where
+        T: Borrow<Q>,
+    {
         let values = &self.values;
         let same = |id: &u32| values.get(index(*id)).and_then(Option::as_ref).is_some_and(|it| it.borrow() == value);
-        if let Some(id) = self.table.find(hash, same) {
-            let Some(uses) = self.uses.get_mut(index(*id)) else { return (*id, Uses::Others) };
-            *uses = uses.saturating_add(1);
-            return (*id, if *uses == 1 { Uses::Only } else { Uses::Others });
-        }
+        let id = *self.table.find(hash, same)?;
+        let uses = self.uses.get_mut(index(id))?;
+        *uses = uses.saturating_add(1);
+        Some((id, if *uses == 1 { Uses::Only } else { Uses::Others }))
+    }
+
+    fn insert(&mut self, hash: u64, value: T) -> (u32, Uses) {
         let id = self.free.pop().unwrap_or_else(|| number(self.values.len()));
         if index(id) == self.values.len() {
             self.values.push(None);
             self.uses.push(0);
         }
         if let (Some(place), Some(uses)) = (self.values.get_mut(index(id)), self.uses.get_mut(index(id))) {
-            *place = Some(value.to_owned());
-            *uses = 1;
+            (*place, *uses) = (Some(value), 1);
         }
         let values = &self.values;
-        self.table.insert_unique(hash, id, |id| values.get(index(*id)).and_then(Option::as_ref).map_or(0, |it| hash_of(it.borrow())));
+        self.table.insert_unique(hash, id, |id| values.get(index(*id)).and_then(Option::as_ref).map_or(0, hash_of));
         (id, Uses::Only)
     }
 

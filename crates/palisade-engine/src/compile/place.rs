@@ -89,6 +89,11 @@ impl Spaces {
 
 pub(crate) fn place(model: &Model) -> Compiled {
     let mut compiled = Compiled::empty();
+    // Names of pods and of policies are rarely the same.
+    compiled.parts.symbols.reserve(model.endpoints.len() + model.policies.len());
+    compiled.pods.reserve(model.endpoints.len());
+    compiled.pod_of.reserve(model.endpoints.len());
+    compiled.policies.reserve(model.policies.len());
     let mut news = News::default();
     for policy in &model.policies {
         let key = Key::of(&policy.origin, &mut compiled.parts.symbols);

@@ -100,6 +100,12 @@ impl Stored {
 }
 
 impl Policies {
+    /// Makes room for so many more.
+    pub(crate) fn reserve(&mut self, policies: usize) {
+        self.stored.reserve(policies);
+        self.by_key.reserve(policies);
+    }
+
     pub(crate) fn find(&self, key: Key) -> Option<u32> {
         self.by_key.get(&key).copied()
     }

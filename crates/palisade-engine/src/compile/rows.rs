@@ -131,10 +131,10 @@ impl Postings {
     /// The views that each condition of some peers picks out.
     fn picked_by<'a>(&'a self, peers: &'a Peers, parts: &'a Parts) -> impl Iterator<Item = &'a Vec<u32>> {
         let of = |lists: &'a [Vec<u32>], keys: &'a [u32]| keys.iter().filter_map(move |it| lists.get(index(*it)));
-        let blocks = peers.blocks.iter().filter_map(|it| parts.blocks.get(*it));
+        let blocks = peers.blocks().iter().filter_map(|it| parts.blocks.get(*it));
         let prefixes = blocks.flat_map(|block| parts.prefixes.within(block.cidr).filter(|it| parts.prefixes.holds(block, *it)));
         let of_blocks = prefixes.filter_map(|it| self.prefixes.get(index(it)));
-        of(&self.pods, &peers.pods).chain(of(&self.nodes, &peers.nodes)).chain(of_blocks)
+        of(&self.pods, peers.pods()).chain(of(&self.nodes, peers.nodes())).chain(of_blocks)
     }
 }
 
@@ -304,7 +304,7 @@ impl Working<'_> {
         for (_, rule) in self.context.rules(self.lists.get(list)) {
             let peers = &rule.peers;
             // Names of ports matter where the rule holds unless something picks it out; where it does not, its peers do.
-            let by_default = peers.everyone != Everyone::No || peers.pods.iter().any(|it| self.context.parts.peers.default_of(*it));
+            let by_default = peers.everyone != Everyone::No || peers.pods().iter().any(|it| self.context.parts.peers.default_of(*it));
             let by_names = by_default && self.context.direction == Direction::Egress;
             let names = rule.named.iter().filter(|_| by_names).map(|it| &it.name);
             let of_names = names.filter_map(|it| postings.ports.get(index(*it)));

@@ -6,7 +6,7 @@ use palisade_model::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::compile::intern::{Counted, Lists, Symbols, Uses};
+use crate::compile::intern::{Counted, Lists, Symbols, Uses, index, number};
 use crate::compile::join::Join;
 use crate::compile::ports::{PortSetId, PortSets, base};
 use crate::compile::prefixes::Prefixes;
@@ -32,6 +32,7 @@ pub(crate) struct Parts {
     pub(crate) port_names: FxHashMap<u32, u32>,
     pub(crate) rules: Counted<Compact>,
     pub(crate) lists: Lists,
+    gathered: Gathered,
 }
 
 /// What an edit of policies brought in, or left without use.
@@ -68,28 +69,66 @@ pub(crate) struct Compact {
     pub(crate) named: Vec<Named>,
 }
 
-/// Whom a rule speaks of.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+/// Whom a rule speaks of. All numbers stand in one list, so that rules are compared at one go.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Peers {
     pub(crate) everyone: Everyone,
-    /// Conditions on pods of any namespace.
-    pub(crate) pods: Vec<u32>,
-    /// Selectors over pods of the subject's own namespace.
-    pub(crate) local: Vec<u32>,
-    pub(crate) blocks: Vec<u32>,
-    pub(crate) nodes: Vec<u32>,
     pub(crate) names: Names,
+    all: Box<[u32]>,
+    /// Where pods, local and blocks end; nodes are the rest.
+    ends: [u32; 3],
 }
 
 impl Peers {
+    fn of(gathered: &Gathered) -> Peers {
+        let Gathered { everyone, pods, local, blocks, nodes, names } = gathered;
+        let all = [pods.as_slice(), local, blocks, nodes].concat().into();
+        let ends = [pods.len(), pods.len() + local.len(), pods.len() + local.len() + blocks.len()].map(number);
+        Peers { everyone: *everyone, names: *names, all, ends }
+    }
+
+    fn part(&self, first: u32, end: Option<u32>) -> &[u32] {
+        let end = end.map_or(self.all.len(), index);
+        self.all.get(index(first)..end).unwrap_or(&[])
+    }
+
+    /// Conditions on pods of any namespace.
+    pub(crate) fn pods(&self) -> &[u32] {
+        let [end, ..] = self.ends;
+        self.part(0, Some(end))
+    }
+
+    /// Selectors over pods of the subject's own namespace.
+    pub(crate) fn local(&self) -> &[u32] {
+        let [first, end, _] = self.ends;
+        self.part(first, Some(end))
+    }
+
+    pub(crate) fn blocks(&self) -> &[u32] {
+        let [_, first, end] = self.ends;
+        self.part(first, Some(end))
+    }
+
+    pub(crate) fn nodes(&self) -> &[u32] {
+        let [.., first] = self.ends;
+        self.part(first, None)
+    }
+
     /// Whether somebody of another namespace can be meant.
     pub(crate) fn looks_abroad(&self) -> bool {
-        self.everyone != Everyone::No
-            || !self.pods.is_empty()
-            || !self.blocks.is_empty()
-            || !self.nodes.is_empty()
-            || self.names != Names::None
+        self.everyone != Everyone::No || self.names != Names::None || self.local().len() < self.all.len()
     }
+}
+
+/// Whom a rule speaks of, while its parts are gathered.
+#[derive(Clone, Debug, Default)]
+struct Gathered {
+    everyone: Everyone,
+    pods: Vec<u32>,
+    local: Vec<u32>,
+    blocks: Vec<u32>,
+    nodes: Vec<u32>,
+    names: Names,
 }
 
 /// Whether a rule speaks of everyone.
@@ -125,24 +164,24 @@ impl Parts {
     pub(crate) fn add_rule(&mut self, rule: &Rule, own: Option<&str>, news: &mut News) -> u32 {
         let (ports, named) = self.traffic(&rule.ports, news);
         let peers = self.peer_set(&rule.peers, own, news);
-        self.rules.add(&Compact { action: rule.action, peers, ports, named }).0
+        self.rules.add_owned(Compact { action: rule.action, peers, ports, named }).0
     }
 
     /// One less who uses a rule and all that it is made of.
     pub(crate) fn release_rule(&mut self, id: u32, news: &mut News, unused: &mut Unused) {
         let Some(rule) = self.rules.get(id).cloned() else { return };
         note(self.rules.release(id), id, &mut unused.rules);
-        for condition in rule.peers.pods {
-            self.release_condition(condition, unused);
+        for condition in rule.peers.pods() {
+            self.release_condition(*condition, unused);
         }
-        for selector in rule.peers.local {
-            note(self.pods.release(selector), selector, &mut unused.pods);
+        for selector in rule.peers.local() {
+            note(self.pods.release(*selector), *selector, &mut unused.pods);
         }
-        for selector in rule.peers.nodes {
-            note(self.nodes.release(selector), selector, &mut unused.nodes);
+        for selector in rule.peers.nodes() {
+            note(self.nodes.release(*selector), *selector, &mut unused.nodes);
         }
-        for block in rule.peers.blocks {
-            note(self.blocks.release(block), block, &mut unused.blocks);
+        for block in rule.peers.blocks() {
+            note(self.blocks.release(*block), *block, &mut unused.blocks);
         }
         for named in rule.named {
             let Some(count) = self.port_names.get_mut(&named.name) else { continue };
@@ -178,7 +217,7 @@ impl Parts {
     }
 
     fn peer_set(&mut self, set: &PeerSet, own: Option<&str>, news: &mut News) -> Peers {
-        let mut peers = Peers::default();
+        let mut peers = std::mem::take(&mut self.gathered);
         match set {
             PeerSet::Any => peers.everyone = Everyone::Yes,
             PeerSet::AnyButOwnNode => peers.everyone = Everyone::ButOwnNode,
@@ -198,10 +237,17 @@ impl Parts {
         for twice in once(&mut peers.blocks) {
             self.blocks.release(twice);
         }
-        peers
+        let found = Peers::of(&peers);
+        // What it has room for is used again.
+        (peers.everyone, peers.names) = (Everyone::No, Names::None);
+        for list in [&mut peers.pods, &mut peers.local, &mut peers.blocks, &mut peers.nodes] {
+            list.clear();
+        }
+        self.gathered = peers;
+        found
     }
 
-    fn peer(&mut self, peer: &Peer, own: Option<&str>, peers: &mut Peers, news: &mut News) {
+    fn peer(&mut self, peer: &Peer, own: Option<&str>, peers: &mut Gathered, news: &mut News) {
         match peer {
             Peer::Pods { namespaces: NamespaceSet::Own(of), pods } if own == Some(of) => {
                 peers.local.push(self.pods.add(pods, &mut self.symbols, &mut news.pods));
@@ -285,6 +331,9 @@ fn note(uses: Uses, id: u32, unused: &mut Vec<u32>) {
 
 /// Sorts, and takes out what is there twice.
 fn once(list: &mut Vec<u32>) -> Vec<u32> {
+    if list.len() < 2 {
+        return Vec::new();
+    }
     list.sort_unstable();
     let twice: Vec<u32> = list.windows(2).filter_map(|it| (it.first() == it.get(1)).then(|| it.first().copied()).flatten()).collect();
     list.dedup();

@@ -193,10 +193,9 @@ impl Selectors {
 
     /// The number of a label set as it was read.
     pub(crate) fn read(&mut self, labels: &Labels, symbols: &mut Symbols) -> u32 {
-        let mut pairs: Vec<(u32, u32)> = labels.iter().map(|(key, value)| (symbols.intern(key), symbols.intern(value))).collect();
+        let mut pairs: Vec<[u32; 2]> = labels.iter().map(|(key, value)| [symbols.intern(key), symbols.intern(value)]).collect();
         pairs.sort_unstable();
-        let flat: Vec<u32> = pairs.into_iter().flat_map(|(key, value)| [key, value]).collect();
-        let id = self.read.intern(&flat);
+        let id = self.read.intern(pairs.as_flattened());
         if self.reduced.len() <= index(id) {
             self.reduced.resize(index(id) + 1, NOT_YET);
         }

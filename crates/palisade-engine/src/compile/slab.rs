@@ -16,6 +16,11 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
+    /// Makes room for so many more.
+    pub(crate) fn reserve(&mut self, items: usize) {
+        self.items.reserve(items);
+    }
+
     pub(crate) fn insert(&mut self, item: T) -> u32 {
         let id = self.free.pop().unwrap_or_else(|| number(self.items.len()));
         match self.items.get_mut(index(id)) {
