@@ -42,8 +42,9 @@ pub fn diff_html(it: &Diff) -> String {
             out.push_str(&format!("<details><summary>{title}: {}</summary><ul>{all}</ul></details>\n", names.len()));
         }
     }
+    let fold = if it.changes.len() <= UNFOLDED { " open" } else { "" };
     for change in &it.changes {
-        block(&mut out, change);
+        block(&mut out, change, fold);
     }
     for it in &it.diagnostics {
         let version = match it.version {
@@ -57,11 +58,14 @@ pub fn diff_html(it: &Diff) -> String {
     out
 }
 
-fn block(out: &mut String, it: &DiffChange) {
+/// So many changes are shown with their reasons; more are folded.
+const UNFOLDED: usize = 40;
+
+fn block(out: &mut String, it: &DiffChange, fold: &str) {
     let verb = verb_said(it.change);
     let ends = format!("{} → {}{}", it.from.name, it.to.name, within_said(it.within));
     out.push_str(&format!(
-        "<details><summary><span class=\"verb {verb}\">{verb}</span> {} <span class=\"conn\">{}</span></summary>\n",
+        "<details{fold}><summary><span class=\"verb {verb}\">{verb}</span> {} <span class=\"conn\">{}</span></summary>\n",
         escaped(&ends),
         escaped(&connections_said(it))
     ));

@@ -29,6 +29,9 @@ pub struct About {
     pub narrowed: bool,
 }
 
+/// So many namespaces are shown with their workloads; more are folded.
+const UNFOLDED: usize = 8;
+
 /// What is known of one pair so far.
 #[derive(Debug)]
 struct Pair {
@@ -218,7 +221,8 @@ impl<'m> Page<'m> {
             Section::Namespace(namespace) => (format!("ns-{namespace}"), format!("from {namespace}"), self.columns(namespace)),
             Section::Outside => ("outside".to_owned(), "from outside of the cluster".to_owned(), &[][..]),
         };
-        out.push_str(&format!("<details id=\"{}\">\n<summary>{}</summary>\n", escaped(&id), escaped(&title)));
+        let fold = if self.units.len() <= UNFOLDED { " open" } else { "" };
+        out.push_str(&format!("<details id=\"{}\"{fold}>\n<summary>{}</summary>\n", escaped(&id), escaped(&title)));
         if let Section::Namespace(namespace) = section {
             let count = self.units.get(namespace).map_or(0, Vec::len);
             if count > WORKLOADS {

@@ -173,7 +173,7 @@ fn check_probe(
 pub(crate) fn primary(explanation: &Explanation) -> Vec<&Case> {
     let mut first = BTreeMap::new();
     for case in &explanation.cases {
-        first.entry((case.from.place, case.to.place)).or_insert(case);
+        first.entry((case.from.place, case.to.place, case.flow.port)).or_insert(case);
     }
     first.into_values().collect()
 }

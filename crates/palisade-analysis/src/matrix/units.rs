@@ -129,12 +129,19 @@ type Gathered = (Unit, ByRole<Vec<usize>>);
 
 /// Collapses pods to the units they are named after.
 fn named(model: &Model, kinds: &[PodKinds], name: impl Fn(usize, &Endpoint) -> String) -> Vec<Gathered> {
-    let mut units: BTreeMap<String, Gathered> = BTreeMap::new();
+    let mut units: BTreeMap<(Box<str>, String), Gathered> = BTreeMap::new();
     for (at, (endpoint, (own, apart))) in model.endpoints.iter().zip(kinds).enumerate() {
         let name = name(at, endpoint);
         let namespace = endpoint.name.namespace.clone();
-        let fresh = || Unit { name: name.clone(), namespace, pods: Vec::new(), own: Vec::new(), apart: ByRole::default(), space: 0 };
-        let (unit, of_unit) = units.entry(name.clone()).or_insert_with(|| (fresh(), ByRole::default()));
+        let fresh = || Unit {
+            name: name.clone(),
+            namespace: namespace.clone(),
+            pods: Vec::new(),
+            own: Vec::new(),
+            apart: ByRole::default(),
+            space: 0,
+        };
+        let (unit, of_unit) = units.entry((namespace.clone(), name.clone())).or_insert_with(|| (fresh(), ByRole::default()));
         unit.pods.push(EndpointId(at));
         match unit.own.iter_mut().find(|it| it.0 == *own) {
             Some(known) => known.1 += 1,
