@@ -74,7 +74,7 @@ enum Edit {
 /// An edit by its name, made for the change of a number.
 type Named = (&'static str, fn(usize) -> Edit);
 
-const EDITS: [Named; 5] = [
+const EDITS: [Named; 6] = [
     ("a NetworkPolicy: another port", |at| Edit::Ports(u16::try_from(9000 + at).unwrap_or(9000))),
     ("a NetworkPolicy: a peer with a label nobody asked for", |at| {
         let value = format!("{:x}", u32::try_from(at).unwrap_or(0).wrapping_mul(0x9e37_79b9));
@@ -90,7 +90,11 @@ const EDITS: [Named; 5] = [
         let cidr = format!("10.{}.{}.0/24", 128 + at % 2, at % 97).parse();
         Edit::Peer(Peer::Networks(cidr.into_iter().map(IpBlock::whole).collect()))
     }),
-    ("a NetworkPolicy: a peer that a third of all pods are", |at| {
+    ("a NetworkPolicy: a peer that two in three pods of a team are", |at| {
+        let team = selector("team", Operator::Equals(format!("team-{}", at % 50).into()));
+        Edit::Peer(pods(team, selector("tier", Operator::NotIn(vec!["front".into(), format!("nobody-{at}").into()]))))
+    }),
+    ("a NetworkPolicy: a peer that half of all pods are", |at| {
         let not = Operator::NotIn(vec![format!("nobody-{at}").into()]);
         let front = Requirement { key: "tier".into(), operator: Operator::Equals("front".into()) };
         let besides = Requirement { key: "app".into(), operator: not };
