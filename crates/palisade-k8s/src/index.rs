@@ -9,6 +9,7 @@ use palisade_api::{Body, Consequence, Object, Problem, Skipped, read_object, yam
 use palisade_model::{Diagnostic, Location, Model, Severity};
 
 use crate::Text;
+use crate::controller::Controller;
 use crate::sources::{Extent, ObjectKey, Sources};
 use crate::{cluster, policy};
 
@@ -19,6 +20,7 @@ pub struct Index {
     pub(crate) sources: Sources,
     pub(crate) diagnostics: Vec<Diagnostic>,
     pub(crate) irrelevant: BTreeMap<String, usize>,
+    controller: Controller,
 }
 
 /// What the objects mean, at one moment.
@@ -34,6 +36,11 @@ pub struct Snapshot {
 }
 
 impl Index {
+    /// No objects, to be seen as a controller sees them.
+    pub fn of(controller: Controller) -> Index {
+        Index { controller, ..Index::default() }
+    }
+
     /// Reads one text. Its objects count from now on, those that can be read.
     pub fn read(&mut self, text: Text) {
         let content = text.content.clone();
@@ -67,7 +74,13 @@ impl Index {
     /// What the objects mean.
     pub fn snapshot(&self) -> Snapshot {
         let mut model = cluster::model(self.objects.iter());
+        let mut diagnostics = self.diagnostics.clone();
         for (key, body) in &self.objects {
+            // SPEC: semantics 4: the policy of another controller does not exist.
+            if let Some(controller) = self.controller.foreign(body) {
+                diagnostics.push(self.controller.ignored(key, controller, self.sources.location(key)));
+                continue;
+            }
             match body {
                 Body::NetworkPolicy(it) => model.policies.push(policy::from_network_policy(key, it)),
                 Body::ClusterNetworkPolicy(it) => model.policies.push(policy::from_cluster_network_policy(key, it)),
@@ -75,7 +88,6 @@ impl Index {
             }
         }
         model.policies.sort_by(|a, b| (a.tier, a.rank, &a.origin.name, &a.origin).cmp(&(b.tier, b.rank, &b.origin.name, &b.origin)));
-        let mut diagnostics = self.diagnostics.clone();
         diagnostics.extend(self.assume_namespaces(&mut model));
         diagnostics.extend(shared_addresses(&model));
         Snapshot { model, diagnostics, sources: self.sources.clone(), irrelevant: self.irrelevant.clone() }

@@ -5,6 +5,7 @@
 #![warn(clippy::as_conversions)]
 
 mod cluster;
+mod controller;
 mod index;
 mod over;
 mod policy;
@@ -12,6 +13,7 @@ mod sources;
 
 use std::sync::Arc;
 
+pub use controller::{CONTROLLER_LABEL, CONTROLLER_NAME, Controller, DISABLED};
 pub use index::{Index, Snapshot};
 pub use palisade_api::tree::FieldPath;
 pub use sources::{Excerpt, ObjectKey, Sources};

@@ -14,7 +14,7 @@ impl Index {
     /// follow it, with their names and addresses; labels that controllers gave them stay.
     pub fn put_over(&mut self, over: Index) {
         let templates = self.changed_templates(&over);
-        let Index { objects, sources, diagnostics, irrelevant } = over;
+        let Index { objects, sources, diagnostics, irrelevant, .. } = over;
         // What was refused has a place and no body, and what was here under its name is not what would be there then.
         for refused in sources.keys().filter(|it| !objects.contains_key(*it)) {
             self.objects.remove(refused);

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use palisade_engine::{Compiled, compile};
+use palisade_k8s::{CONTROLLER_LABEL, CONTROLLER_NAME};
 use palisade_model::{Model, PolicyKind};
 
 use crate::changes::World;
@@ -152,7 +153,7 @@ fn updated(seed: u64, model: &Model) -> Compiled {
     compiled
 }
 
-/// What is generated is never refused.
+/// What is generated is never refused; policies of other controllers do not count.
 fn every_policy_counts(model: &Model, objects: &Objects) -> Result<(), Difference> {
     for object in &objects.0 {
         let text = |path: &str| object.pointer(path).and_then(|it| it.as_str());
@@ -165,7 +166,8 @@ fn every_policy_counts(model: &Model, objects: &Objects) -> Result<(), Differenc
         let counts = model.policies.iter().any(|it| {
             it.origin.kind == kind && it.origin.namespace.as_deref() == namespace && Some(it.origin.name.as_ref()) == text("/metadata/name")
         });
-        if !counts {
+        let controller = object.pointer("/metadata/labels").and_then(|it| it.get(CONTROLLER_LABEL)).and_then(|it| it.as_str());
+        if counts != controller.is_none_or(|it| it == CONTROLLER_NAME) {
             let refused = snapshot("cluster.json", &objects.to_json()).diagnostics;
             let refused: Vec<String> = refused.iter().map(ToString::to_string).collect();
             return Err(Difference { between: Between::Refused, text: refused.join("\n") });

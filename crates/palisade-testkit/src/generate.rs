@@ -9,6 +9,8 @@ mod flow;
 mod network_policy;
 mod vocabulary;
 
+use serde_json::{Value, json};
+
 use crate::compare::Question;
 use crate::objects::Objects;
 use crate::random::Random;
@@ -28,13 +30,26 @@ pub fn generate(seed: u64) -> Generated {
     let cluster_policies = random.between(0, 4);
     let network_policies = random.between(usize::from(cluster_policies == 0), 4);
     for at in 0..network_policies {
-        objects.push(network_policy::network_policy(random, &cluster, at));
+        let policy = network_policy::network_policy(random, &cluster, at);
+        objects.push(for_a_controller(random, policy));
     }
     for at in 0..cluster_policies {
-        objects.push(cluster_network_policy::cluster_network_policy(random, at));
+        let policy = cluster_network_policy::cluster_network_policy(random, at);
+        objects.push(for_a_controller(random, policy));
     }
     let questions = (0..QUESTIONS).filter_map(|_| flow::question(random, &cluster)).collect();
     Generated { objects: Objects(objects), questions }
+}
+
+/// Now and then a policy names the controller that it is for.
+fn for_a_controller(random: &mut Random, mut policy: Value) -> Value {
+    if random.percent(8)
+        && let Some(metadata) = policy.get_mut("metadata").and_then(Value::as_object_mut)
+    {
+        let name = random.of(["palisade", "palisade", "none", "", "another"]);
+        metadata.insert("labels".to_owned(), json!({"networking.k8s.io/policy-controller-name": name}));
+    }
+    policy
 }
 
 const QUESTIONS: usize = 60;

@@ -79,6 +79,9 @@ pub(crate) struct InputArgs {
     /// Ask the live cluster for this namespace only, when all may not be listed
     #[arg(short = 'n', long, value_name = "NAME", conflicts_with = "filename")]
     pub(crate) namespace: Option<String>,
+    /// Answer as this controller would: policies that are labelled for another do not exist for it; may be repeated
+    #[arg(long, value_name = "NAME", default_value = palisade_k8s::CONTROLLER_NAME)]
+    pub(crate) controller_name: Vec<String>,
 }
 
 /// Why is this connection allowed or denied
@@ -362,6 +365,9 @@ pub(crate) struct DiffArgs {
     /// The context of the kubeconfig to use
     #[arg(long, value_name = "NAME", requires = "live")]
     pub(crate) context: Option<String>,
+    /// Answer as this controller would: policies that are labelled for another do not exist for it; may be repeated
+    #[arg(long, value_name = "NAME", default_value = palisade_k8s::CONTROLLER_NAME)]
+    pub(crate) controller_name: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

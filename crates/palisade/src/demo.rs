@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use anyhow::{Result, anyhow, bail};
 use palisade_agent::Event;
 use palisade_analysis::{Asked, Party, PortAsked, answer};
-use palisade_k8s::Text;
+use palisade_k8s::{Controller, Text};
 use palisade_kernel::{KernelError, Namespace};
 use palisade_lab::{Lab, NodeEvent, Options, everybody, plan};
 use palisade_model::{Model, Protocol};
@@ -51,7 +51,7 @@ pub(crate) fn run(_: &DemoArgs, printer: Printer) -> Result<Outcome> {
 
 fn read(files: impl Iterator<Item = (&'static str, &'static str)>) -> Input {
     let texts = files.map(|(file, content)| Text { file: Arc::from(file), content: Arc::from(content) }).collect();
-    input::from(Gathered { texts, ..Gathered::default() })
+    input::from(Gathered { texts, ..Gathered::default() }, &Controller::default())
 }
 
 /// The whole of it, with packets. What takes time is said before it is done.

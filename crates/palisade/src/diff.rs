@@ -55,10 +55,11 @@ fn read(args: &DiffArgs) -> Result<Versions> {
     if stdin > 1 {
         bail!("`-`: standard input can be read once");
     }
+    let controller = input::controller(&args.controller_name)?;
     let files = |names: &[String]| folder::read(&names.iter().map(|it| folder::Input::from_arg(it)).collect::<Vec<_>>());
     let old = match (args.versions.as_slice(), args.live, args.apply.is_empty()) {
         ([old, new], false, true) => {
-            let (old, new) = (input::from(files(std::slice::from_ref(old))), input::from(files(std::slice::from_ref(new))));
+            let [old, new] = [old, new].map(|it| input::from(files(std::slice::from_ref(it)), &controller));
             let noticed = new.snapshot.diagnostics.clone();
             return Ok(Versions { old, new, noticed });
         }
@@ -70,7 +71,7 @@ fn read(args: &DiffArgs) -> Result<Versions> {
         ([_, ..], true, _) => bail!("with `--live` the cluster is the old version, and `--apply FILE` says what would be put over it"),
         ([_, _, ..], false, _) => bail!("`--apply` is put over OLD, so there is no NEW to read"),
     };
-    let (old, new) = input::with_over(old, files(&args.apply));
+    let (old, new) = input::with_over(old, files(&args.apply), &controller);
     let noticed = new.snapshot.diagnostics.iter().filter(|it| !old.snapshot.diagnostics.contains(it)).cloned().collect();
     Ok(Versions { old, new, noticed })
 }

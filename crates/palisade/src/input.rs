@@ -1,7 +1,7 @@
 //! From input arguments to a snapshot.
 
-use anyhow::Result;
-use palisade_k8s::{Index, Snapshot};
+use anyhow::{Result, anyhow};
+use palisade_k8s::{Controller, Index, Snapshot};
 use palisade_model::{Diagnostic, Severity};
 use palisade_report::{text, v1};
 use palisade_runtime::{Gathered, Why, folder, live};
@@ -29,26 +29,31 @@ pub(crate) fn read(args: &InputArgs) -> Result<Input> {
             false => anyhow::Error::from(error).context("no `-f`, so a live cluster was asked"),
         })?,
     };
-    Ok(from(gathered))
+    Ok(from(gathered, &controller(&args.controller_name)?))
 }
 
-pub(crate) fn from(gathered: Gathered) -> Input {
-    let (index, unavailable) = indexed(gathered);
+/// The controller as which a command answers.
+pub(crate) fn controller(names: &[String]) -> Result<Controller> {
+    Controller::named(names.iter().map(String::as_str)).map_err(|error| anyhow!("`--controller-name`: {error}"))
+}
+
+pub(crate) fn from(gathered: Gathered, controller: &Controller) -> Input {
+    let (index, unavailable) = indexed(gathered, controller);
     Input { snapshot: index.snapshot(), unavailable }
 }
 
 /// A cluster, and the same with objects put over it.
-pub(crate) fn with_over(gathered: Gathered, over: Gathered) -> (Input, Input) {
-    let (mut index, unavailable) = indexed(gathered);
+pub(crate) fn with_over(gathered: Gathered, over: Gathered, controller: &Controller) -> (Input, Input) {
+    let (mut index, unavailable) = indexed(gathered, controller);
     let old = Input { snapshot: index.snapshot(), unavailable: unavailable.clone() };
-    let (over, _) = indexed(over);
+    let (over, _) = indexed(over, controller);
     index.put_over(over);
     (old, Input { snapshot: index.snapshot(), unavailable })
 }
 
 /// The objects, and what could not be listed, in sentences.
-fn indexed(gathered: Gathered) -> (Index, Vec<String>) {
-    let mut index = Index::default();
+fn indexed(gathered: Gathered, controller: &Controller) -> (Index, Vec<String>) {
+    let mut index = Index::of(controller.clone());
     index.note(gathered.diagnostics);
     for text in gathered.texts {
         index.read(text);

@@ -83,7 +83,7 @@ impl<'a> World<'a> {
                 pods.push(Pod { template, labels: labels(template), ..Pod::of(workload) });
             }
         }
-        let of_kind = |version, kind| objects.iter().filter(|it| is_kind(it, version, kind)).collect();
+        let of_kind = |version, kind| objects.iter().filter(|it| is_kind(it, version, kind) && is_ours(it)).collect();
         World {
             objects,
             network_policies: of_kind("networking.k8s.io/v1", "NetworkPolicy"),
@@ -317,4 +317,10 @@ fn owners_of(object: &Value) -> impl Iterator<Item = Owner<'_>> {
         let kind = text(reference, "/kind")?;
         Some(Owner { namespace: namespace(object), kind, name: text(reference, "/name")? })
     })
+}
+
+/// A policy that names a controller is for that one alone.
+fn is_ours(policy: &Value) -> bool {
+    let label = policy.pointer("/metadata/labels").and_then(|it| it.get("networking.k8s.io/policy-controller-name"));
+    label.is_none_or(|it| it.as_str() == Some("palisade"))
 }

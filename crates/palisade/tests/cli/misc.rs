@@ -54,3 +54,31 @@ fn without_files_or_a_cluster_it_says_what_is_missing() {
     let stderr = String::from_utf8_lossy(&run.get_output().stderr).into_owned();
     assert!(stderr.contains("kubeconfig") && stderr.contains("-f"), "{stderr}");
 }
+
+#[test]
+fn a_policy_of_another_controller_is_listed_and_does_not_count() {
+    let folder = crate::folder(&[(
+        "x.yaml",
+        "apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: x}\n---
+apiVersion: v1\nkind: Pod\nmetadata: {name: b, namespace: x}\n---
+apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy
+metadata: {name: closed, namespace: x, labels: {networking.k8s.io/policy-controller-name: other}}\nspec: {podSelector: {}}\n",
+    )]);
+    let ask = |flags: &str| {
+        let line = format!("explain -f {} --from x/a --to x/b --port 80 {flags}", folder.path().display());
+        let output = palisade(&line).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = ask("");
+    assert_eq!(code, Some(0), "{said}");
+    for part in ["note[foreign-policy]", "NetworkPolicy x/closed", "is for the controller `other`", "--controller-name other", "x.yaml:13"]
+    {
+        assert!(said.contains(part), "{part}: not in\n{said}");
+    }
+    assert_eq!(ask("--controller-name other").0, Some(1));
+    assert_eq!(ask("--controller-name third").0, Some(0));
+    assert_eq!(ask("--controller-name third --controller-name other").0, Some(1));
+    let (code, said) = ask("--controller-name none");
+    assert_eq!(code, Some(2));
+    assert!(said.contains("switched off"), "{said}");
+}
