@@ -13,6 +13,7 @@ use crate::generate::{Amount, manifests, write};
 use crate::workspace::{command, root};
 
 const AMOUNT: Amount = Amount { namespaces: 200, workloads: 5_000, policies: 2_000, cluster_policies: 20 };
+const SMALLER: Amount = Amount { namespaces: 50, workloads: 1_000, policies: 500, cluster_policies: 0 };
 const RUNS: usize = 9;
 const MOST_RUNS: usize = 99;
 
@@ -49,25 +50,36 @@ pub(crate) fn parse(options: &[&str]) -> Result<()> {
 
     let explain_list = explain(&binary, &listed.0);
     let explain = explain(&binary, &folder.0);
+    let csv = matrix(&binary, &folder.0);
+    let smaller = Folder::new("smaller")?;
+    write(&smaller.0, &manifests(SMALLER))?;
+    let smaller_csv = matrix(&binary, &smaller.0);
     let baseline = baseline(&folder.0);
     let (mut plain, mut own, mut list) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut rows, mut fewer_rows) = (Vec::new(), Vec::new());
     for _ in 0..options.runs {
         plain.push(cpu_time(&baseline, &[0])?);
         own.push(cpu_time(&explain, &[0, 1])?);
         list.push(cpu_time(&explain_list, &[0, 1])?);
+        rows.push(cpu_time(&csv, &[0])?);
+        fewer_rows.push(cpu_time(&smaller_csv, &[0])?);
     }
     let plain = Spread::of(&plain)?;
     let line = |name, spread: Spread| (name, spread, Some(spread.median / plain.median));
-    let lines: [Line<'_>; 3] = [
+    let lines: [Line<'_>; 5] = [
         line("words of the same files (wc)", plain),
         line("palisade explain", Spread::of(&own)?),
         line("the same as one List", Spread::of(&list)?),
+        line("palisade matrix -o csv", Spread::of(&rows)?),
+        line("the same with 50 × 20 workloads, 500 policies", Spread::of(&fewer_rows)?),
     ];
     let title = format!("CPU time of {} runs", options.runs);
     print!("{}", Table { title: &title, unit: "ms", scale: 1e3, digits: 1 }.text(&lines));
-    match peak_memory(&explain) {
-        Some(kibibytes) => println!("memory at its peak: {:.1} MiB", kibibytes / 1024.0),
-        None => println!("memory at its peak: not known on this system"),
+    for (name, words) in [("explain", &explain), ("matrix", &csv)] {
+        match peak_memory(words) {
+            Some(kibibytes) => println!("memory at its peak, {name}: {:.1} MiB", kibibytes / 1024.0),
+            None => println!("memory at its peak, {name}: not known on this system"),
+        }
     }
     broken(&binary, options.runs)
 }
@@ -150,6 +162,11 @@ pub(super) fn explain(binary: &Path, folder: &Path) -> Vec<String> {
             words
         },
     )
+}
+
+fn matrix(binary: &Path, folder: &Path) -> Vec<String> {
+    let words = [binary.to_string_lossy().into_owned(), "matrix".to_owned(), "-o".to_owned(), "csv".to_owned(), "-f".to_owned()];
+    words.into_iter().chain([folder.to_string_lossy().into_owned()]).collect()
 }
 
 /// Reads every byte and splits it into lines and words.
