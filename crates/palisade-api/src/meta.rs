@@ -103,6 +103,14 @@ impl Reader {
         let controls = self.optional(&fields, "controller", |r, node| r.boolean(node)).unwrap_or(false);
         let kind = self.optional(&fields, "kind", Reader::string)?.to_owned();
         let name = self.optional(&fields, "name", Reader::string)?.to_owned();
+        // An API server takes anything here, and rows are named after it.
+        let plain = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_alphanumeric() || b"-_.:".contains(&it));
+        if !plain(&kind) || !plain(&name) {
+            let message = "an owner of such a name or kind cannot be quoted, and is left out";
+            let help = Some("owners are named with letters, digits, `-`, `_`, `.` and `:`".to_owned());
+            self.problem(Consequence::Narrowed, "odd-owner", node.span, message, help);
+            return Some(None);
+        }
         Some(controls.then_some(OwnerReference { kind, name }))
     }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use palisade_analysis::exposure::{Assumed, Exposures, LetBy, NAME_LABEL, Open, Protection, Side, Together};
-use palisade_engine::{PortSetId, PortSets};
-use palisade_model::{Direction, LabelSelector, Operator, Requirement};
+use palisade_engine::{PortSetId, PortSets, Traffic};
+use palisade_model::{Direction, LabelSelector, Operator, Protocol, Requirement};
 
 use crate::matrix::{csv_field, traffic, words};
 use crate::matrix_text::range;
@@ -145,13 +145,24 @@ pub(crate) fn outside(all: &[v1::ExposureRange]) -> Vec<(&v1::ExposureTraffic, S
     said
 }
 
+/// What passes to the outside if a domain name resolves to it.
+pub(crate) fn by_name(it: &v1::Exposed) -> Option<String> {
+    let part = |it: &v1::MatrixTraffic| match (Protocol::parse(&it.protocol), it.first, it.last) {
+        (Some(Protocol::Port(protocol)), Some(first), Some(last)) => Traffic::Ports { protocol, first, last },
+        _ => Traffic::Rest,
+    };
+    let parts: Vec<Traffic> = it.depends_on_dns.iter().map(part).collect();
+    (!parts.is_empty()).then(|| format!("depends on DNS: {}", words(&parts)))
+}
+
 /// One cell for each kind of exposure, empty where nothing passes.
 fn cells(row: &v1::ExposureRow) -> [String; 9] {
     let it = &row.exposed;
     let said = |open: &v1::ExposureTraffic| if open.allowed.is_empty() { String::new() } else { open.connections.clone() };
     let labelled: Vec<String> =
         it.labelled_new_namespaces.iter().map(|it| format!("{}: {}", newcomer(it), it.traffic.connections)).collect();
-    let outside: Vec<String> = outside(&it.outside).into_iter().map(|(open, ranges)| format!("{ranges}: {}", open.connections)).collect();
+    let outside = outside(&it.outside).into_iter().map(|(open, ranges)| format!("{ranges}: {}", open.connections));
+    let outside: Vec<String> = outside.chain(by_name(it)).collect();
     [
         row.workload.clone(),
         it.direction.clone(),

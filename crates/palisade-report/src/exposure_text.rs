@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use palisade_analysis::matrix::Name;
 
-use crate::exposure::{newcomer, outside};
+use crate::exposure::{by_name, newcomer, outside};
 use crate::matrix_text::{Crowd, wrapped};
 use crate::text::{BOLD, DIM, painted};
 use crate::v1;
@@ -58,7 +58,7 @@ fn rank(it: &v1::Exposed) -> Rank {
     let open = |it: &v1::ExposureTraffic| !it.allowed.is_empty();
     match () {
         () if it.protected_by != "policy" => Rank::Unprotected,
-        () if !it.outside.is_empty() => Rank::Outside,
+        () if !it.outside.is_empty() || !it.depends_on_dns.is_empty() => Rank::Outside,
         () if it.whole_cluster.as_ref().is_some_and(open) => Rank::WholeCluster,
         () if open(&it.any_new_namespace) || open(&it.unlabelled_new_namespace) => Rank::NewNamespaces,
         () if !it.labelled_new_namespaces.is_empty() => Rank::Labelled,
@@ -76,9 +76,7 @@ fn body(rank: Rank, it: &v1::Exposed) -> String {
     for (open, ranges) in outside(&it.outside) {
         lines.push(("outside", format!("{ranges}: {}", traffic(open))));
     }
-    if !it.depends_on_dns.is_empty() {
-        lines.push(("outside", "some traffic depends on DNS".to_owned()));
-    }
+    lines.extend(by_name(it).map(|it| ("outside", it)));
     let whole = it.whole_cluster.iter().filter(|it| !it.allowed.is_empty());
     lines.extend(whole.map(|it| ("whole cluster", traffic(it))));
     let (any, unlabelled) = (&it.any_new_namespace, &it.unlabelled_new_namespace);

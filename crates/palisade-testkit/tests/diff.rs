@@ -247,6 +247,12 @@ impl Case<'_> {
         let endpoint = pod.1.map(|it| &self.new.endpoints[it]).or(pod.0.map(|it| &self.old.endpoints[it])).unwrap();
         for address in ["10.1.255.255", "203.0.113.9", "0.0.0.0", "fd00::1", "2001:db8::1"] {
             let address: IpAddr = address.parse().unwrap();
+            // What somebody of the cluster has is not outside.
+            let is_known =
+                |it: &Model| it.place_of(address) != Place::Outside || it.services.iter().any(|it| it.addresses().contains(&address));
+            if [self.old, self.new].into_iter().any(is_known) {
+                continue;
+            }
             let outside = [(Some(Family::of(address)), End { place: Place::Outside, address: Some(address) })];
             for outward in [true, false] {
                 let of = |model: &Model, at: Option<usize>| {

@@ -136,7 +136,10 @@ fn check_pods(scenario: &Scenario, model: &Model, reach: &mut Reach<'_>, by: By,
 fn check_outside(scenario: &Scenario, model: &Model, reach: &mut Reach<'_>) -> usize {
     let matrix = Matrix::new(model, reach, By::Workload);
     let rows = matrix.all(reach, &Filter::default());
-    let addresses: Vec<IpAddr> = reach.outside().flat_map(|(first, last, _)| [first, last]).collect();
+    // What somebody of the cluster has is not outside.
+    let is_outside =
+        |it: &IpAddr| model.place_of(*it) == Place::Outside && !model.services.iter().any(|service| service.addresses().contains(it));
+    let addresses: Vec<IpAddr> = reach.outside().flat_map(|(first, last, _)| [first, last]).filter(is_outside).collect();
     let mut units: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (at, endpoint) in model.endpoints.iter().enumerate() {
         units.entry(workload(endpoint)).or_default().push(at);

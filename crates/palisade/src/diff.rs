@@ -1,14 +1,17 @@
 //! `palisade diff`.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Result, anyhow, bail};
-use palisade_analysis::diff::{Diff, Filter, Focus, Verb, Version};
+use palisade_analysis::diff::{Diff, Filter, Focus, Presence, Verb, Version};
+use palisade_analysis::matrix::on_host_networks;
 use palisade_engine::{PortSetId, compile};
 use palisade_model::{Diagnostic, Model};
 use palisade_report::{diff as form, diff_html, diff_text, text, v1};
 use palisade_runtime::{Gathered, folder, live};
 
 use crate::cli::{DiffArgs, DiffOutput, FailOn};
-use crate::input::{self, Input};
+use crate::input::{self, Input, NOBODY};
 use crate::matrix;
 use crate::outcome::{Exit, Outcome};
 
@@ -26,14 +29,19 @@ pub(crate) fn run(args: &DiffArgs) -> Result<Outcome> {
     if let Some(stderr) = refused(&versions) {
         return Ok(Outcome::cannot_tell(stderr));
     }
+    if versions.old.is_about_nobody() && versions.new.is_about_nobody() {
+        return Ok(Outcome::cannot_tell(format!("{}{NOBODY}", noticed(&diagnostics(&versions)))));
+    }
     let (old, new) = (&versions.old.snapshot, &versions.new.snapshot);
     let filter = Filter { focus: focus(args, &old.model, &new.model)?, port };
     let (before, after) = (compile(&old.model), compile(&new.model));
     let (mut before, mut after) = (before.reach(), after.reach());
     let mut old_version = Version { model: &old.model, reach: &mut before };
     let diff = Version { model: &new.model, reach: &mut after }.changes_since(&mut old_version, &filter);
-    let report = form::differed(&diff, &old.sources, &new.sources, diagnostics(&versions), qualifications(&versions));
-    let exit = if fails(&diff, args.fail_on) { Exit::No } else { Exit::Yes };
+    let moved = Moved::of(&diff, &old.model, &new.model);
+    let limits = moved.said().into_iter().chain(qualifications(&versions)).collect();
+    let report = form::differed(&diff, &old.sources, &new.sources, diagnostics(&versions), limits);
+    let exit = if fails(&diff, &moved, args.fail_on) { Exit::No } else { Exit::Yes };
     let limits: String = report.qualifications.iter().map(|it| format!("note: {it}\n")).collect();
     let aside = format!("{}{limits}", noticed(&report.diagnostics));
     Ok(match args.output {
@@ -112,24 +120,54 @@ fn noticed(all: &[v1::DiffDiagnostic]) -> String {
 }
 
 fn qualifications(versions: &Versions) -> Vec<String> {
-    let mut all = versions.old.unavailable.clone();
-    all.extend(versions.new.unavailable.iter().filter(|it| !versions.old.unavailable.contains(it)).cloned());
+    let (mut all, new) = (versions.old.limits(), versions.new.limits());
+    all.extend(new.into_iter().filter(|it| !versions.old.limits().contains(it)));
     all
 }
 
-/// Whether there is something of the kind that is looked for. What may open counts as opened, and what may close as closed.
-fn fails(diff: &Diff, on: FailOn) -> bool {
-    let some = |sets: [PortSetId; 2]| sets != [PortSetId::NONE; 2];
-    diff.changes.iter().any(|it| {
-        let stays = match it.verb {
-            Verb::Opened | Verb::Changed | Verb::Closed => true,
-            Verb::Added | Verb::Removed => false,
+/// Workloads that policy selects in one version only, since they use the network of their node in the other.
+struct Moved {
+    to_host: Vec<String>,
+    from_host: Vec<String>,
+}
+
+impl Moved {
+    fn of(diff: &Diff, old: &Model, new: &Model) -> Moved {
+        let (old, new) = (on_host_networks(old), on_host_networks(new));
+        let named = |presence: Presence, hosts: &BTreeSet<String>| {
+            let units = diff.units.iter().filter(|it| it.presence == presence && hosts.contains(&it.name));
+            units.map(|it| it.name.clone()).collect()
         };
-        match on {
-            FailOn::Opened => stays && some([it.opened, it.opened_by_name]),
-            FailOn::Closed => stays && some([it.closed, it.closed_but_by_name]),
-            FailOn::Any => true,
-            FailOn::None => false,
-        }
-    })
+        Moved { to_host: named(Presence::Gone, &new), from_host: named(Presence::New, &old) }
+    }
+
+    fn said(&self) -> Vec<String> {
+        let to = |it: &String| format!("{it} uses the network of its node now, where no policy selects it: what policy denied it is open");
+        let from = |it: &String| format!("{it} does not use the network of its node any more: policy selects it now");
+        self.to_host.iter().map(to).chain(self.from_host.iter().map(from)).collect()
+    }
+}
+
+/// Whether there is something of the kind that is looked for. What may open counts as opened, and what may close as closed.
+fn fails(diff: &Diff, moved: &Moved, on: FailOn) -> bool {
+    let by_workloads = match on {
+        FailOn::Opened => !moved.to_host.is_empty(),
+        FailOn::Closed => !moved.from_host.is_empty(),
+        FailOn::Any => diff.units.iter().any(|it| it.presence != Presence::Both),
+        FailOn::None => false,
+    };
+    let some = |sets: [PortSetId; 2]| sets != [PortSetId::NONE; 2];
+    by_workloads
+        || diff.changes.iter().any(|it| {
+            let stays = match it.verb {
+                Verb::Opened | Verb::Changed | Verb::Closed => true,
+                Verb::Added | Verb::Removed => false,
+            };
+            match on {
+                FailOn::Opened => stays && some([it.opened, it.opened_by_name]),
+                FailOn::Closed => stays && some([it.closed, it.closed_but_by_name]),
+                FailOn::Any => true,
+                FailOn::None => false,
+            }
+        })
 }

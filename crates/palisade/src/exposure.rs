@@ -7,7 +7,7 @@ use palisade_model::Direction;
 use palisade_report::{exposure as form, exposure_text, v1};
 
 use crate::cli::{ExposureArgs, ExposureDirection, ExposureFailOn, ExposureOnly, ExposureOutput};
-use crate::input;
+use crate::input::{self, NOBODY};
 use crate::outcome::{Exit, Outcome};
 
 pub(crate) fn run(args: &ExposureArgs) -> Result<Outcome> {
@@ -18,6 +18,9 @@ pub(crate) fn run(args: &ExposureArgs) -> Result<Outcome> {
     if input.refused() {
         let stderr = format!("{}error: objects were refused, so no exposure can be trusted\n", input.noticed());
         return Ok(Outcome::cannot_tell(stderr));
+    }
+    if input.is_about_nobody() {
+        return Ok(Outcome::cannot_tell(format!("{}{NOBODY}", input.noticed())));
     }
     let model = &input.snapshot.model;
     let focus = args.focus.as_ref().map(|text| Selection::parse(model, text).map_err(|error| anyhow!("`--focus`: {error}"))).transpose()?;
@@ -31,7 +34,7 @@ pub(crate) fn run(args: &ExposureArgs) -> Result<Outcome> {
         Some(ExposureDirection::Ingress) => &[Direction::Ingress],
         Some(ExposureDirection::Egress) => &[Direction::Egress],
     };
-    let mut report = form::exposed(&exposures, directions, only(args.only), &input.unavailable);
+    let mut report = form::exposed(&exposures, directions, only(args.only), &input.limits());
     report.diagnostics = input.snapshot.diagnostics.iter().map(v1::Diagnostic::from).collect();
     let exit = if found(&exposures, directions, args.fail_on) { Exit::No } else { Exit::Yes };
     let notes = || report.qualifications.iter().map(|it| format!("note: {it}\n")).collect::<String>();
@@ -56,7 +59,7 @@ fn found(exposures: &Exposures, directions: &[Direction], fail_on: ExposureFailO
     let mut sides = exposures.workloads.iter().flat_map(|it| directions.iter().map(|direction| it.sides.of(*direction)));
     match fail_on {
         ExposureFailOn::Unprotected => sides.any(|it| it.protection != Protection::Policy),
-        ExposureFailOn::Outside => sides.any(|it| !it.outside.is_empty()),
+        ExposureFailOn::Outside => sides.any(|it| it.is_open_outside()),
         ExposureFailOn::None => false,
     }
 }

@@ -70,6 +70,10 @@ fn indexed(gathered: Gathered, controller: &Controller) -> (Index, Vec<String>) 
     (index, unavailable)
 }
 
+/// Policies alone say nothing about connections.
+pub(crate) const NOBODY: &str = "error: no pod or workload of the pod network was read, so there is nobody to answer about\n\
+    help: add the Pods or the workloads, or leave `-f` out to ask the cluster\n";
+
 /// A pipe whose first half failed looks like a cluster without policies.
 fn nothing_read() -> Diagnostic {
     Diagnostic {
@@ -96,7 +100,27 @@ fn forbidden_policies(resources: &[&str]) -> Option<Diagnostic> {
     })
 }
 
+/// How many names a note has.
+const NAMED: usize = 5;
+
 impl Input {
+    /// Who is left out of answers about the whole cluster: pods that no policy can select.
+    pub(crate) fn on_host_networks(&self) -> Option<String> {
+        let pods: Vec<String> = self.snapshot.model.nodes.iter().flat_map(|it| &it.host_pods).map(|it| it.name.to_string()).collect();
+        let named = pods.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+        let more = if pods.len() > NAMED { format!(" and {} more", pods.len() - NAMED) } else { String::new() };
+        (!pods.is_empty()).then(|| format!("{named}{more}: on the network of the node, where no policy selects them; left out here"))
+    }
+
+    /// What an answer about the whole cluster is without.
+    pub(crate) fn limits(&self) -> Vec<String> {
+        self.unavailable.iter().cloned().chain(self.on_host_networks()).collect()
+    }
+
+    /// Whether policies were read and nobody that they could be about.
+    pub(crate) fn is_about_nobody(&self) -> bool {
+        self.snapshot.model.endpoints.is_empty()
+    }
     /// Whether something was refused, so that nothing may be built on the rest.
     pub(crate) fn refused(&self) -> bool {
         self.snapshot.diagnostics.iter().any(|it| it.severity == Severity::Error)

@@ -40,7 +40,11 @@ fn main() -> ExitCode {
     let outcome = outcome.unwrap_or_else(|error| outcome::Outcome::cannot_tell(format!("error: {error:#}\n")));
     match printer.err(&outcome.stderr).and_then(|()| printer.out(&outcome.stdout)) {
         // A reader that has seen enough has closed the pipe; that is no failure of ours.
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::from(2),
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            // If that cannot be said either, the exit code says it.
+            printer.err(&format!("error: the answer cannot be written: {error}\n")).ok();
+            ExitCode::from(2)
+        }
         Ok(()) | Err(_) => ExitCode::from(outcome.exit.code()),
     }
 }

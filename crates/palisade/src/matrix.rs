@@ -13,7 +13,7 @@ use palisade_report::matrix_svg::{Ends, MOST, Picture};
 use palisade_report::{Group, matrix as form, v1};
 
 use crate::cli::{MatrixArgs, MatrixBy, MatrixOutput};
-use crate::input::{self, Input};
+use crate::input::{self, Input, NOBODY};
 use crate::outcome::{Exit, Outcome};
 use crate::printer::Printer;
 
@@ -32,6 +32,9 @@ pub(crate) fn run(args: &MatrixArgs, printer: Printer) -> Result<Outcome> {
         let stderr = format!("{}error: objects were refused, so there is no matrix that can be trusted\n", input.noticed());
         return Ok(Outcome::cannot_tell(stderr));
     }
+    if input.is_about_nobody() {
+        return Ok(Outcome::cannot_tell(format!("{}{NOBODY}", input.noticed())));
+    }
     let model = &input.snapshot.model;
     let filter = filter(args, port, model)?;
     let compiled = compile(model);
@@ -40,7 +43,7 @@ pub(crate) fn run(args: &MatrixArgs, printer: Printer) -> Result<Outcome> {
     let (mut form, head) = Form::begin(args, &input, &matrix, &mut reach, &filter)?;
     // JSON has it in the document.
     let aloud = args.output != MatrixOutput::Json;
-    let limits = || input.unavailable.iter().map(|it| format!("note: {it}\n")).collect::<String>();
+    let limits = || input.limits().iter().map(|it| format!("note: {it}\n")).collect::<String>();
     printer.err(&if aloud { format!("{}{}", input.noticed(), limits()) } else { String::new() })?;
     let mut pipe = Pipe { printer, output: args.output, buffer: head };
     let written = write(&matrix, &mut reach, &filter, &mut form, &mut pipe);
@@ -109,7 +112,7 @@ fn frame(args: &MatrixArgs, input: &Input) -> v1::Matrix {
         }
         .to_owned(),
         shown: if args.denied { "denied" } else { "connections" }.to_owned(),
-        qualifications: input.unavailable.clone(),
+        qualifications: input.limits(),
         rows: Vec::new(),
         diagnostics: input.snapshot.diagnostics.iter().map(v1::Diagnostic::from).collect(),
     }

@@ -21,6 +21,7 @@ use self::compare::{Comparison, Found};
 use self::members::{Id, Members, place};
 use self::merge::{Ends, Line};
 use crate::matrix::Selection;
+use crate::matrix::outside::KnownAddresses;
 
 /// One version of a cluster.
 #[derive(Debug)]
@@ -174,7 +175,7 @@ impl Version<'_, '_> {
     /// What differs from an older version.
     pub fn changes_since(&mut self, old: &mut Version<'_, '_>, filter: &Filter) -> Diff {
         let members = Members::of(old, self, filter);
-        let ranges = ranges(old.reach, self.reach);
+        let ranges = ranges(old, self);
         let ends: Vec<End> = ranges.iter().map(|it| outside(it.0)).collect();
         let affected = suspects::affected(old, self, &members, &ends);
         let mut sets = PortSets::default();
@@ -201,12 +202,15 @@ fn outside(address: IpAddr) -> End {
     End { place: Place::Outside, address: Some(address) }
 }
 
-/// Ranges cut where either version cuts them.
-fn ranges(old: &Reach<'_>, new: &Reach<'_>) -> Vec<(IpAddr, IpAddr)> {
-    let firsts: BTreeSet<IpAddr> = old.outside().chain(new.outside()).map(|it| it.0).collect();
-    let lasts: BTreeSet<IpAddr> = old.outside().chain(new.outside()).map(|it| it.1).collect();
+/// Ranges cut where either version cuts them, but those that somebody of the cluster has all addresses of.
+fn ranges(old: &Version<'_, '_>, new: &Version<'_, '_>) -> Vec<(IpAddr, IpAddr)> {
+    let both = || old.reach.outside().chain(new.reach.outside());
+    let firsts: BTreeSet<IpAddr> = both().map(|it| it.0).collect();
+    let lasts: BTreeSet<IpAddr> = both().map(|it| it.1).collect();
+    let known = [old.model, new.model].map(KnownAddresses::of);
     // Where one range ends the next begins, so there are as many ends as beginnings, in the same order.
-    firsts.into_iter().zip(lasts).collect()
+    let ranges = firsts.into_iter().zip(lasts);
+    ranges.filter(|(first, last)| !known.iter().any(|it| it.fill(*first, *last))).collect()
 }
 
 /// From lines to what is told about them.

@@ -20,7 +20,7 @@ use palisade_model::{Direction, Model, PerDirection, Tier};
 pub use choice::NAME_LABEL;
 pub use newcomers::{Newcomer, Together, Wish};
 
-use crate::matrix::{By, Selection, units};
+use crate::matrix::{By, Selection, outside, units};
 
 /// What was found out about the workloads of a cluster.
 #[derive(Debug)]
@@ -139,10 +139,15 @@ impl Open {
 }
 
 impl Side {
+    /// Whether it is open to addresses outside, or may be if a domain name resolves.
+    pub fn is_open_outside(&self) -> bool {
+        !self.outside.is_empty() || self.depends_on_dns != PortSetId::NONE
+    }
+
     /// Whether it is open to the whole cluster, to pods of a new namespace that nobody labelled, or to the outside.
     pub fn is_open(&self) -> bool {
         let inside = [self.cluster.as_ref(), Some(&self.any_new), Some(&self.unlabelled)];
-        inside.into_iter().flatten().any(|it| !it.is_closed()) || !self.outside.is_empty()
+        inside.into_iter().flatten().any(|it| !it.is_closed()) || self.is_open_outside()
     }
 }
 
@@ -156,7 +161,8 @@ pub fn expose(model: &Model, focus: Option<&Selection>) -> Exposures {
     let compiled = compile(&stage);
     let mut reach = compiled.reach();
     let units = units::units(model, &reach, By::Workload);
-    let mut asking = sides::Asking::new(&mut reach, &units, newcomers.all, &hostile);
+    let ranges = outside::outside(model, &reach);
+    let mut asking = sides::Asking::new(&mut reach, &units, newcomers.all, &hostile, &ranges);
     let mut workloads = Vec::new();
     for unit in units.units.iter().filter(|unit| focus.is_none_or(|it| it.has_unit(unit))) {
         let sides = PerDirection { egress: asking.side(unit, Direction::Egress), ingress: asking.side(unit, Direction::Ingress) };

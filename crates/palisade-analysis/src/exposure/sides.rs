@@ -10,6 +10,7 @@ use palisade_model::{Direction, EndpointId, Family, Tier};
 use super::hostile::Hostile;
 use super::newcomers::Newcomer;
 use super::{Labelled, LetBy, Open, Protection, Range, Side};
+use crate::matrix::outside;
 use crate::matrix::units::{Unit, Units, slots};
 
 /// What others see of a pod, at the first address of each family.
@@ -66,6 +67,7 @@ impl<'r, 'c, 'u> Asking<'r, 'c, 'u> {
         units: &'u Units,
         newcomers: Vec<(Newcomer, EndpointId)>,
         hostile: &'c [Hostile],
+        outside: &[outside::Range],
     ) -> Asking<'r, 'c, 'u> {
         let worst = |it: &'c Hostile| {
             let reach = it.compiled.reach();
@@ -82,7 +84,7 @@ impl<'r, 'c, 'u> Asking<'r, 'c, 'u> {
             looks.iter().for_each(|it| by_looks.entry(it.1).or_default().push(at));
         }
         let ranges =
-            reach.outside().filter_map(|(first, last, end)| Some((first, last, vec![(Some(Family::of(first)), reach.seen(&end)?)])));
+            outside.iter().filter_map(|(first, last, end)| Some((*first, *last, vec![(Some(Family::of(*first)), reach.seen(end)?)])));
         let ranges = ranges.collect();
         let possible = reach.sets_mut().possible();
         Asking {

@@ -5,6 +5,7 @@
 //! what of it not every pair may.
 
 mod fold;
+pub(crate) mod outside;
 mod select;
 pub(crate) mod units;
 
@@ -18,6 +19,7 @@ use palisade_engine::{PortSetId, PortSets, Reach};
 use palisade_model::{End, Family, Model, PortProtocol};
 
 pub use select::Selection;
+pub use units::on_host_networks;
 
 use self::fold::{Slots, Tally};
 use self::units::{Kinds, Slot, Unit, Units, units};
@@ -107,6 +109,8 @@ pub struct Row<'m> {
 #[derive(Debug)]
 pub struct Matrix {
     by: By,
+    /// Addresses outside of the cluster that policy tells apart.
+    ranges: Vec<outside::Range>,
     units: Units,
 }
 
@@ -147,7 +151,7 @@ type Run = (IpAddr, IpAddr, Option<Tally>);
 impl Matrix {
     /// Sorts pods into units.
     pub fn new(model: &Model, reach: &Reach<'_>, by: By) -> Matrix {
-        Matrix { by, units: units(model, reach, by) }
+        Matrix { by, ranges: outside::outside(model, reach), units: units(model, reach, by) }
     }
 
     /// Names of units with their namespaces, in order.
@@ -169,7 +173,7 @@ impl Matrix {
     ) -> Result<(), E> {
         let possible = reach.sets_mut().possible();
         let wanted = filter.port.map_or(possible, |(protocol, port)| reach.sets_mut().port(protocol, port));
-        let ranges = reach.outside().collect();
+        let ranges = self.ranges.clone();
         let mut walk = Walk {
             matrix: self,
             reach,

@@ -24,6 +24,11 @@ impl Selection {
         if model.namespaces.contains_key(text) {
             return some(model, text, |at| model.endpoints.get(at).is_some_and(|it| *it.name.namespace == *text));
         }
+        if !text.contains(['/', ':', '.', '=']) {
+            return Err(format!(
+                "`{text}`: no namespace of that name was read; write a namespace, namespace/pod, namespace/deploy/name, namespace/key=value, or an IP address"
+            ));
+        }
         let party = Party::parse(text)?;
         match &party {
             Party::Node(_) => Err(format!("`{text}`: nodes are not in the matrix; ask `palisade explain`")),

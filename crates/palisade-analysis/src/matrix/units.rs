@@ -1,9 +1,9 @@
 //! What the rows of a matrix are about: pods under one name, reduced to the kinds of pods that policy tells apart.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use palisade_engine::{Alike, Reach, Role};
-use palisade_model::{End, Endpoint, EndpointId, Family, Model};
+use palisade_model::{End, Endpoint, EndpointId, Family, HostPod, Model};
 
 use super::By;
 
@@ -180,4 +180,14 @@ pub(crate) fn workload(endpoint: &Endpoint) -> String {
         Some(owner) => format!("{namespace}/{}[{}]", owner.name, owner.kind),
         None => format!("{}[Pod]", endpoint.name),
     }
+}
+
+/// The workloads of pods that use the network of their node, by the names that rows would have.
+pub fn on_host_networks(model: &Model) -> BTreeSet<String> {
+    let pods = model.nodes.iter().flat_map(|it| &it.host_pods);
+    let name = |it: &HostPod| match it.owners.first() {
+        Some(owner) => format!("{}/{}[{}]", it.name.namespace, owner.name, owner.kind),
+        None => format!("{}[Pod]", it.name),
+    };
+    pods.map(name).collect()
 }

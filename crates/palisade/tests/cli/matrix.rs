@@ -144,3 +144,75 @@ fn families_are_told_apart_only_where_they_differ() {
         "src,dst,conn\nx/a[Pod],x/b[Pod],TCP 80 (IPv4)\n10.0.0.0-10.8.255.255[External],x/b[Pod],TCP 80\n10.10.0.0-10.255.255.255[External],x/b[Pod],TCP 80\n",
     );
 }
+
+const TWO_PODS: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n---
+apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {addresses: [{type: InternalIP, address: 192.168.0.1}]}\n---
+apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: a, labels: {app: p}}\nspec: {nodeName: n1, containers: [{name: c, image: x}]}
+status: {phase: Running, podIP: 10.0.0.1}\n---
+apiVersion: v1\nkind: Pod\nmetadata: {name: q, namespace: a, labels: {app: q}}\nspec: {nodeName: n1, containers: [{name: c, image: x}]}
+status: {phase: Running, podIP: 10.0.0.2}\n---
+apiVersion: v1\nkind: Service\nmetadata: {name: q, namespace: a}\nspec: {clusterIP: 10.96.0.1, selector: {app: q}, ports: [{port: 80}]}\n---
+apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: x, namespace: a}
+spec: {podSelector: {matchLabels: {app: p}}, policyTypes: [Egress], egress: [{to: [
+  {ipBlock: {cidr: 10.0.0.2/32}}, {ipBlock: {cidr: 192.168.0.1/32}}, {ipBlock: {cidr: 10.96.0.1/32}}, {ipBlock: {cidr: 203.0.113.7/32}}]}]}
+";
+
+#[test]
+fn addresses_of_the_cluster_are_not_outside_of_it() {
+    let folder = folder(&[("all.yaml", TWO_PODS)]);
+    let output = palisade(&format!("matrix -f {} --from a/p -o csv", folder.path().display())).output().unwrap();
+    let rows = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(rows, "src,dst,conn\na/p[Pod],a/q[Pod],All Connections\na/p[Pod],203.0.113.7-203.0.113.7[External],All Connections\n");
+    let exposed = palisade(&format!("exposure -f {} --focus a/p --direction egress -o csv", folder.path().display())).output().unwrap();
+    let rows = String::from_utf8(exposed.stdout).unwrap();
+    assert!(rows.contains("203.0.113.7: All Connections") && !rows.contains("10.0.0.2") && !rows.contains("192.168"), "{rows}");
+}
+
+#[test]
+fn policies_without_pods_are_no_answer() {
+    let policy = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: db, namespace: shop}\nspec: {podSelector: {}}\n";
+    let folder = folder(&[("policy.yaml", policy)]);
+    let path = folder.path().display();
+    for line in [format!("matrix -f {path}"), format!("exposure -f {path}"), format!("diff {path} {path}")] {
+        let output = palisade(&line).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{line}\n{said}");
+        assert!(said.contains("nobody to answer about"), "{line}\n{said}");
+    }
+}
+
+#[test]
+fn a_workload_that_takes_the_network_of_its_node_is_told() {
+    let deployment = |host: &str| {
+        format!(
+            "apiVersion: v1\nkind: Namespace\nmetadata: {{name: s}}\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: web, namespace: s}}
+spec: {{selector: {{matchLabels: {{app: web}}}}, template: {{metadata: {{labels: {{app: web}}}}, spec: {{{host} containers: [{{name: c, image: x}}]}}}}}}\n---
+apiVersion: v1\nkind: Pod\nmetadata: {{name: db, namespace: s}}\n"
+        )
+    };
+    let folder = folder(&[("old.yaml", &deployment("")), ("new.yaml", &deployment("hostNetwork: true,"))]);
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let run = |line: String| {
+        let output = palisade(&line).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = run(format!("diff {} {}", at("old.yaml"), at("new.yaml")));
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("s/web[Deployment] uses the network of its node now"), "{said}");
+    assert_eq!(run(format!("diff {} {} --fail-on closed", at("old.yaml"), at("new.yaml"))).0, Some(0));
+    assert_eq!(run(format!("diff {} {} --fail-on closed", at("new.yaml"), at("old.yaml"))).0, Some(1));
+    assert_eq!(run(format!("diff {} {} --fail-on any", at("old.yaml"), at("new.yaml"))).0, Some(1));
+    let (code, said) = run(format!("matrix -f {}", at("new.yaml")));
+    assert!(code == Some(0) && said.contains("where no policy selects them; left out here"), "{said}");
+}
+
+#[test]
+fn an_owner_cannot_write_rows_of_its_own() {
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  namespace: a\n  ownerReferences:
+    - {apiVersion: x/v1, kind: \"X]\\nto shop/db[StatefulSet]\", name: z, controller: true, uid: u}\n";
+    let folder = folder(&[("pod.yaml", pod)]);
+    let output = palisade(&format!("matrix -f {}", folder.path().display())).output().unwrap();
+    let (rows, said) = (String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr).into_owned());
+    assert!(!rows.contains("shop/db"), "{rows}");
+    assert!(said.contains("warning[odd-owner]"), "{said}");
+}
