@@ -1,7 +1,8 @@
 //! A difference as one page: nothing is loaded, no script is needed, and what is long is folded.
 
 use crate::diff::{connections_said, verb_said, within_said};
-use crate::diff_text::answer;
+use crate::junit::escaped;
+use crate::text::plain;
 use crate::v1::{Diff, DiffBecause, DiffCause, DiffChange, DiffEnds, DiffVersion};
 
 const HEAD: &str = r#"<!doctype html>
@@ -81,7 +82,7 @@ fn cause(out: &mut String, it: &DiffBecause) {
     let said = |when: &str, cause: &DiffCause| {
         let place =
             cause.place.as_ref().map(|it| format!(" <span class=\"place\">{}</span>", escaped(&format!("{}:{}", it.file, it.line))));
-        format!("{when} {}: {}{}", answer(cause.verdict), escaped(&cause.sentence), place.unwrap_or_default())
+        format!("{when} {}: {}{}", plain(cause.verdict), escaped(&cause.sentence), place.unwrap_or_default())
     };
     let before = it.before.as_ref().map(|it| said("was", it));
     let after = it.after.as_ref().map(|it| said("now", it));
@@ -95,10 +96,6 @@ fn members(out: &mut String, title: &str, it: &DiffEnds) {
     let all: Vec<String> = workloads.chain(ranges).collect();
     let listed: String = all.iter().map(|it| format!("<li>{}</li>", escaped(it))).collect();
     out.push_str(&format!("<details><summary>{title}: {}</summary><ul>{listed}</ul></details>\n", all.len()));
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use anstyle::{AnsiColor, Style};
 
 use crate::crowd::NAMED;
 use crate::diff::{CAUSES, connections_said, verb_said, within_said};
-use crate::text::{BOLD, DIM, painted};
-use crate::v1::{Diff, DiffBecause, DiffCause, DiffChange, DiffVerb, Verdict};
+use crate::text::{BOLD, DIM, painted, plain};
+use crate::v1::{Diff, DiffBecause, DiffCause, DiffChange, DiffVerb};
 
 /// All that differs, with colours.
 pub fn diff_text(it: &Diff) -> String {
@@ -75,7 +75,7 @@ fn block(it: &DiffChange) -> String {
 fn cause_lines(it: &DiffBecause) -> String {
     let said = |when: &str, cause: &DiffCause| {
         let place = cause.place.as_ref().map(|it| painted(DIM, &format!("   {}:{}", it.file, it.line))).unwrap_or_default();
-        format!("{when} {}: {}{place}\n", answer(cause.verdict), cause.sentence)
+        format!("{when} {}: {}{place}\n", plain(cause.verdict), cause.sentence)
     };
     let before = it.before.as_ref().map(|cause| said("was", cause));
     let after = it.after.as_ref().map(|cause| said(if it.before.is_some() { "now" } else { "is" }, cause));
@@ -84,15 +84,4 @@ fn cause_lines(it: &DiffBecause) -> String {
         out.push_str(&format!("  {:<7} {line}", if at == 0 { it.direction.as_str() } else { "" }));
     }
     out
-}
-
-pub(crate) fn answer(it: Verdict) -> &'static str {
-    match it {
-        Verdict::Allowed => "allowed",
-        Verdict::Denied => "denied",
-        Verdict::DependsOnDns => "dependent on DNS",
-        Verdict::Mixed => "mixed",
-        Verdict::NoEndpoints => "without endpoints",
-        Verdict::Unknown => "unknown",
-    }
 }

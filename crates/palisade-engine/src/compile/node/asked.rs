@@ -91,19 +91,19 @@ impl<'m> Asked<'m> {
     }
 
     pub(super) fn peer_word(&self, condition: u32) -> String {
-        self.peer_words.get(index(condition)).cloned().unwrap_or_default()
+        worded("", self.peer_words.get(index(condition)), condition)
     }
 
     pub(super) fn own_word(&self, selector: u32) -> String {
-        format!("own {}", self.pod_words.get(index(selector)).map_or("", String::as_str))
+        worded("own ", self.pod_words.get(index(selector)), selector)
     }
 
     pub(super) fn node_word(&self, selector: u32) -> String {
-        format!("node {}", self.node_words.get(index(selector)).map_or("", String::as_str))
+        worded("node ", self.node_words.get(index(selector)), selector)
     }
 
     pub(super) fn block_word(&self, block: u32) -> String {
-        format!("block {}", self.blocks.get(block).map(words::block).unwrap_or_default())
+        worded("block ", self.blocks.get(block).map(words::block).as_ref(), block)
     }
 
     fn asking(&mut self, rule: &'m Rule, direction: Direction, namespaces: &FxHashMap<&'m str, u32>) -> Asking<'m> {
@@ -193,6 +193,12 @@ impl<'m> Asked<'m> {
         say(&mut self.peer_words, id, || format!("peer {} {}", of(namespace_words, namespace), of(pod_words, pod)));
         id
     }
+}
+
+/// What words say of a number. Every number has words; if one had not, it would still be told from all others, since classes with the same words
+/// are one.
+fn worded(what: &str, words: Option<&String>, id: u32) -> String {
+    words.map_or_else(|| format!("{what}#{id}"), |it| format!("{what}{it}"))
 }
 
 /// The words for a number, if it is new.
