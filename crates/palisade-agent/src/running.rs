@@ -243,29 +243,31 @@ impl Worker {
     /// Checks the table if somebody may have changed it; again in the next turn if that cannot be done now.
     fn check(&mut self, report: &impl Fn(Event)) {
         let Some(by) = self.suspect.take() else { return };
-        let checked = lock(&self.shared.agent).check();
-        let frames = lock(&self.shared.frames).check().map_err(AgentError::NotKnown);
-        let checked = checked.and_then(|it| match (it, frames?) {
-            (Checked::Intact | Checked::NothingWanted, Restored::Yes) => Ok(Checked::WasChanged),
-            (checked, Restored::Yes | Restored::No) => Ok(checked),
+        let table = lock(&self.shared.agent).check();
+        // The frames have no table to be told apart by: they are part of ours.
+        let frames = lock(&self.shared.frames).check().map_err(AgentError::NotKnown).map(|it| match it {
+            Restored::Yes => Checked::WasChanged,
+            Restored::No => Checked::Intact,
         });
-        match checked {
-            Ok(checked) => {
-                self.failure = None;
-                match checked {
-                    Checked::Intact | Checked::NothingWanted => {}
-                    Checked::WasRemoved | Checked::WasChanged => report(Event::Restored { checked, by }),
-                }
-            }
-            Err(error) => {
-                self.suspect = Some(by);
-                let failure = Some(error.to_string());
-                if self.failure != failure {
-                    report(Event::Failed(error.to_string()));
-                    self.failure = failure;
-                }
+        // What could be put back is told, whatever became of the other.
+        let (mut restored, mut failure) = (None, None);
+        for checked in [table, frames] {
+            match checked {
+                Ok(Checked::Intact | Checked::NothingWanted) => {}
+                Ok(checked @ (Checked::WasRemoved | Checked::WasChanged)) => restored = restored.or(Some(checked)),
+                Err(error) => failure = failure.or(Some(error.to_string())),
             }
         }
+        if let Some(checked) = restored {
+            report(Event::Restored { checked, by: by.clone() });
+        }
+        if let Some(failure) = &failure {
+            self.suspect = Some(by);
+            if self.failure.as_ref() != Some(failure) {
+                report(Event::Failed(failure.clone()));
+            }
+        }
+        self.failure = failure;
     }
 }
 

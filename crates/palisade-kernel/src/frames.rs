@@ -3,7 +3,7 @@
 //! A frame with VLAN tags does not meet a chain of the family `inet`, but the kernel takes tags of VLAN 0 off and hands on what is inside, whatever its
 //! source. Only the family `netdev` sees it, so this is a table of its own: `netdev palisade`, one rule, no policy in it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use palisade_netlink::{Attributes, Writer};
 use palisade_nft::Object;
@@ -30,73 +30,81 @@ const PLAIN: [u16; 3] = [0x0800, 0x86dd, 0x0806];
 #[derive(Debug)]
 pub struct Frames {
     socket: Socket,
-    held: Option<Held>,
+    wanted: Wanted,
 }
 
-/// What was written, and what the kernel made of it.
-#[derive(Debug, PartialEq, Eq)]
-struct Held {
-    links: BTreeSet<String>,
-    seen: Seen,
-}
-
-/// The chains as the kernel tells them, and how many rules there are: what these count changes.
-#[derive(Debug, PartialEq, Eq)]
-struct Seen {
-    chains: Vec<Vec<u8>>,
-    rules: usize,
+/// The links last asked for: wanted until they are there, also when writing them failed.
+#[derive(Debug)]
+enum Wanted {
+    Nothing,
+    Unwritten(BTreeSet<String>),
+    Written(BTreeSet<String>),
 }
 
 impl Frames {
     pub fn open() -> Result<Frames, KernelError> {
-        Ok(Frames { socket: Socket::open()?, held: None })
+        Ok(Frames { socket: Socket::open()?, wanted: Wanted::Nothing })
     }
 
     /// Lets only plain frames in from these links, and asks nothing of any other. Writes nothing if that is so already.
     pub fn replace(&mut self, links: &BTreeSet<String>) -> Result<(), KernelError> {
-        if self.held.as_ref().is_some_and(|it| it.links == *links) {
-            return Ok(());
+        match &self.wanted {
+            Wanted::Written(written) if written == links => Ok(()),
+            Wanted::Nothing | Wanted::Unwritten(_) | Wanted::Written(_) => self.write(links.clone()),
         }
-        self.held = None;
-        self.write(links)?;
-        self.held = Some(Held { links: links.clone(), seen: self.look()? });
-        Ok(())
     }
 
-    /// Looks whether the table is as it was left, and puts it back if not. Says whether it had to.
+    /// Looks whether the table is what is wanted, and puts it back if not. Says whether it had to.
     pub fn check(&mut self) -> Result<Restored, KernelError> {
-        let Some(links) = self.held.as_ref().map(|it| it.links.clone()) else { return Ok(Restored::No) };
-        let seen = self.look()?;
-        if self.held.as_ref().is_some_and(|it| it.seen == seen) {
+        let (Wanted::Unwritten(links) | Wanted::Written(links)) = &self.wanted else { return Ok(Restored::No) };
+        let links = links.clone();
+        if self.is_written(&links)? {
             return Ok(Restored::No);
         }
-        self.held = None;
-        self.replace(&links)?;
+        self.write(links)?;
         Ok(Restored::Yes)
     }
 
-    fn write(&mut self, links: &BTreeSet<String>) -> Result<(), KernelError> {
+    fn write(&mut self, links: BTreeSet<String>) -> Result<(), KernelError> {
         let mut transaction = Transaction::new(NETDEV, self.socket.sequence());
         add_table(&mut transaction);
         transaction.push(Object::Table, message::DELETE_TABLE, 0, |writer| writer.text(table::NAME, TABLE));
         if !links.is_empty() {
             add_table(&mut transaction);
         }
-        let links: Vec<&String> = links.iter().collect();
-        for (number, links) in (1_usize..).zip(links.chunks(DEVICES)) {
-            add_chain(&mut transaction, &format!("frames-{number}"), links);
+        for Chain { name, links } in chains(&links) {
+            transaction.push(Object::Chain(name.clone()), message::NEW_CHAIN, flag::CREATE, |writer| write_chain(writer, &name, &links));
+            let object = Object::Rule { chain: name.clone(), index: 0 };
+            transaction.push(object, message::NEW_RULE, flag::CREATE | flag::APPEND, |writer| write_rule(writer, &name));
         }
-        self.socket.commit(&transaction.finish()?)
+        self.wanted = Wanted::Unwritten(links.clone());
+        self.socket.commit(&transaction.finish()?)?;
+        self.wanted = Wanted::Written(links);
+        Ok(())
     }
 
-    fn look(&mut self) -> Result<Seen, KernelError> {
-        // Chains are told of all tables of the family.
+    /// Whether the kernel has what would be written for these links, and nothing else in the table.
+    fn is_written(&mut self, links: &BTreeSet<String>) -> Result<bool, KernelError> {
+        let chains = chains(links);
+        let wanted_chains: Result<Vec<_>, _> = chains.iter().map(|it| body(|writer| write_chain(writer, &it.name, &it.links))).collect();
+        let wanted_rules: Result<Vec<_>, _> = chains.iter().map(|it| body(|writer| write_rule(writer, &it.name))).collect();
+        let wanted_table = if links.is_empty() { Vec::new() } else { vec![body(write_table)?] };
+        Ok(self.has(message::GET_TABLE, &wanted_table)?
+            && self.has(message::GET_CHAIN, &wanted_chains?)?
+            && self.has(message::GET_RULE, &wanted_rules?)?)
+    }
+
+    fn has(&mut self, kind: u16, wanted: &[Vec<u8>]) -> Result<bool, KernelError> {
+        // What is asked for is told of all tables of the family, and all of it names its table in the same place.
         let own = |payload: &Vec<u8>| {
             Attributes::of_payload(payload).and_then(|it| it.text(chain::TABLE).map(str::to_owned)) == Ok(TABLE.to_owned())
         };
-        let chains = self.ask(message::GET_CHAIN)?.into_iter().filter(own).collect();
-        let rules = self.ask(message::GET_RULE)?.iter().filter(|it| own(it)).count();
-        Ok(Seen { chains, rules })
+        let told: Vec<Vec<u8>> = self.ask(kind)?.into_iter().filter(own).collect();
+        let says = |told: &[u8], wanted: &[u8]| match (Attributes::of_payload(told), Attributes::read(wanted)) {
+            (Ok(told), Ok(wanted)) => says(&told, &wanted),
+            (Ok(_) | Err(_), _) => false,
+        };
+        Ok(told.len() == wanted.len() && told.iter().zip(wanted).all(|(told, wanted)| says(told, wanted)))
     }
 
     fn ask(&mut self, kind: u16) -> Result<Vec<Vec<u8>>, KernelError> {
@@ -126,38 +134,74 @@ pub enum Restored {
     No,
 }
 
+/// One chain, with as many links as it takes.
+struct Chain<'a> {
+    name: String,
+    links: Vec<&'a String>,
+}
+
+fn chains(links: &BTreeSet<String>) -> Vec<Chain<'_>> {
+    let links: Vec<&String> = links.iter().collect();
+    (1_usize..)
+        .zip(links.chunks(DEVICES))
+        .map(|(number, links)| Chain { name: format!("frames-{number}"), links: links.to_vec() })
+        .collect()
+}
+
+/// Whether what the kernel tells holds all that was written. It adds attributes of its own (handles, what was counted), but no second of a kind.
+fn says(told: &Attributes<'_>, wanted: &Attributes<'_>) -> bool {
+    let of = |attributes: &Attributes<'_>, kind: u16| attributes.iter().filter(|(it, _)| *it == kind).count();
+    let mut met = BTreeMap::new();
+    wanted.iter().all(|(kind, value)| {
+        let nth = met.entry(kind).and_modify(|it| *it += 1).or_insert(0_usize);
+        let answer = told.iter().filter(|(it, _)| *it == kind).nth(*nth).map(|(_, it)| it);
+        let inside = || {
+            let (Some(Ok(told)), Ok(wanted)) = (answer.map(Attributes::read), Attributes::read(value)) else { return false };
+            says(&told, &wanted)
+        };
+        of(told, kind) == of(wanted, kind) && (answer == Some(value) || inside())
+    })
+}
+
+fn body(write: impl FnOnce(&mut Writer)) -> Result<Vec<u8>, KernelError> {
+    let mut writer = Writer::default();
+    write(&mut writer);
+    writer.finish().map_err(|_| KernelError::Truncated("a chain that is too long".to_owned()))
+}
+
 fn add_table(transaction: &mut Transaction) {
-    transaction.push(Object::Table, message::NEW_TABLE, flag::CREATE, |writer| {
-        writer.text(table::NAME, TABLE);
-        writer.u32(table::FLAGS, 0);
+    transaction.push(Object::Table, message::NEW_TABLE, flag::CREATE, write_table);
+}
+
+fn write_table(writer: &mut Writer) {
+    writer.text(table::NAME, TABLE);
+    writer.u32(table::FLAGS, 0);
+}
+
+fn write_chain(writer: &mut Writer, name: &str, links: &[&String]) {
+    writer.text(chain::TABLE, TABLE);
+    writer.text(chain::NAME, name);
+    writer.text(chain::TYPE, "filter");
+    writer.u32(chain::POLICY, chain::ACCEPT);
+    writer.nest(chain::HOOK, |writer| {
+        writer.u32(chain::HOOK_NUMBER, INGRESS);
+        writer.bytes(chain::HOOK_PRIORITY, &PRIORITY.to_be_bytes());
+        writer.nest(chain::HOOK_DEVICES, |writer| links.iter().for_each(|it| writer.text(chain::DEVICE_NAME, it)));
     });
 }
 
-fn add_chain(transaction: &mut Transaction, name: &str, links: &[&String]) {
-    transaction.push(Object::Chain(name.to_owned()), message::NEW_CHAIN, flag::CREATE, |writer| {
-        writer.text(chain::TABLE, TABLE);
-        writer.text(chain::NAME, name);
-        writer.text(chain::TYPE, "filter");
-        writer.u32(chain::POLICY, chain::ACCEPT);
-        writer.nest(chain::HOOK, |writer| {
-            writer.u32(chain::HOOK_NUMBER, INGRESS);
-            writer.bytes(chain::HOOK_PRIORITY, &PRIORITY.to_be_bytes());
-            writer.nest(chain::HOOK_DEVICES, |writer| links.iter().for_each(|it| writer.text(chain::DEVICE_NAME, it)));
-        });
+fn write_rule(writer: &mut Writer, chain: &str) {
+    writer.text(rule::TABLE, TABLE);
+    writer.text(rule::CHAIN, chain);
+    writer.nest(rule::EXPRESSIONS, |writer| {
+        link_is_ethernet(writer);
+        for kind in PLAIN {
+            frame_type_is_not(writer, kind);
+        }
+        expression(writer, "counter", |_| {});
+        expression(writer, "immediate", drop_it);
     });
-    transaction.push(Object::Rule { chain: name.to_owned(), index: 0 }, message::NEW_RULE, flag::CREATE | flag::APPEND, |writer| {
-        writer.text(rule::TABLE, TABLE);
-        writer.text(rule::CHAIN, name);
-        writer.nest(rule::EXPRESSIONS, |writer| {
-            link_is_ethernet(writer);
-            for kind in PLAIN {
-                frame_type_is_not(writer, kind);
-            }
-            expression(writer, "counter", |_| {});
-            expression(writer, "immediate", drop_it);
-        });
-        writer.bytes(rule::USERDATA, &comment());
-    });
+    writer.bytes(rule::USERDATA, &comment());
 }
 
 /// Tells nft what the frame is made of; the link of a pod is nothing else.
