@@ -125,7 +125,15 @@ mod tests {
         // The first rule could not be read, and is not there.
         let rules = PerDirection { egress: vec![rule(1, Action::Deny), rule(2, Action::Accept)], ingress: Vec::new() };
         let isolates = PerDirection { egress: false, ingress: false };
-        let read = Policy { origin: policy.clone(), tier: Tier::Admin, rank: 0, subject: Subject::Unknown, isolates, rules };
+        let read = Policy {
+            origin: policy.clone(),
+            shape: palisade_model::Shape::Only,
+            tier: Tier::Admin,
+            rank: 0,
+            subject: Subject::Unknown,
+            isolates,
+            rules,
+        };
         let model = Model { policies: vec![read], ..Model::default() };
         let direction = Direction::Egress;
         let rule = |index| RuleRef { policy: policy.clone(), direction, index, name: None };

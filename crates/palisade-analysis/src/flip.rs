@@ -3,8 +3,8 @@
 use palisade_engine::{Decision, Match, Outcome, PeerMiss, Scope, Walk, decide};
 use palisade_model::{
     Action, Direction, End, Endpoint, Flow, IpBlock, LabelSelector, Labels, Model, NamespaceSet, Operator, Peer, PeerSet, PerDirection,
-    Place, Policy, PolicyKind, PolicyRef, PortMatch, PortSet, Ports, Protocol, Reason, Requirement, Rule, RuleRef, ServiceKind, Subject,
-    Tier, Verdict,
+    Place, Policy, PolicyKind, PolicyRef, PortMatch, PortSet, Ports, Protocol, Reason, Requirement, Rule, RuleRef, ServiceKind, Shape,
+    Subject, Tier, Verdict,
 };
 
 use crate::nearest::nearest;
@@ -208,6 +208,7 @@ fn isolating_policy(model: &Model, flow: &Flow, direction: Direction) -> Option<
     let mut origin = PolicyRef { kind: PolicyKind::NetworkPolicy, namespace: Some(namespace.clone()), name: Box::default() };
     origin.name = unused_name(model, &origin, &format!("deny-{direction}-of-{}", short_name(subject)));
     Some(Policy {
+        shape: Shape::Only,
         origin,
         tier: Tier::NetworkPolicy,
         rank: 0,

@@ -57,6 +57,7 @@ fn peer_cost(miss: &PeerMiss) -> usize {
         PeerMiss::OtherNamespace { pod, .. } => 4 + 2 * pod.len(),
         PeerMiss::Excepted(_) | PeerMiss::NotInBlocks => 6,
         PeerMiss::NoAddress => 5,
+        PeerMiss::NothingToCompare { .. } => 10,
         PeerMiss::NotAPod | PeerMiss::NotANode | PeerMiss::NoName => 20,
         PeerMiss::Unreadable => 50,
     }

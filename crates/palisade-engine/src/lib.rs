@@ -7,6 +7,7 @@
 mod compile;
 mod decide;
 mod matching;
+mod relative;
 mod signature;
 mod trace;
 
@@ -15,5 +16,6 @@ pub use compile::{
     Traffic, Treated, compile,
 };
 pub use decide::{Selecting, decide, decide_direction, decide_direction_among, selects};
+pub use relative::without_relations;
 pub use signature::{Nodes, Signature, signature};
 pub use trace::{Decision, FailedRequirement, Match, Outcome, PeerMiss, PeerMisses, PortMiss, RuleStep, Scope, TierStep, Walk};

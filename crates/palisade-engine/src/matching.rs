@@ -2,9 +2,10 @@
 
 use palisade_model::{
     Direction, End, Endpoint, Flow, IpBlock, LabelSelector, Labels, Model, NamespaceSet, Peer, PeerSet, Place, PortMatch, PortSet,
-    Protocol, Rule,
+    Protocol, RelativePods, Rule,
 };
 
+use crate::relative::{Nobody, Viewpoint, seen_from};
 use crate::trace::{FailedRequirement, Match, PeerMiss, PeerMisses, PortMiss, Scope};
 
 /// One direction of one flow: everything a rule is matched against.
@@ -66,6 +67,7 @@ impl<'a> Question<'a> {
         let other = self.peer();
         match peer {
             Peer::Pods { namespaces, pods } => self.try_pods(namespaces, pods).map(|()| true),
+            Peer::Relative(relative) => self.try_relative(relative).map(|()| true),
             Peer::Networks(blocks) => in_blocks(other, blocks).map(|()| true),
             Peer::Nodes(selector) => self.try_node(selector).map(|()| true),
             // SPEC: semantics 7.4: names of pods are the cluster's own.
@@ -91,6 +93,18 @@ impl<'a> Question<'a> {
                 none_failed(all)
             }
         }
+    }
+
+    /// The first way to be meant is the one that is told when none holds.
+    fn try_relative(&self, relative: &RelativePods) -> Result<(), PeerMiss> {
+        let miss = |scope, key| PeerMiss::NothingToCompare { scope, key };
+        let meant = seen_from(relative, Viewpoint::of(self.model, self.subject)).map_err(|nobody| match nobody {
+            Nobody::NoKey(scope) => miss(scope, None),
+            Nobody::Lacks(scope, key) => miss(scope, Some(key)),
+        })?;
+        let mut tried = meant.iter().map(|(namespaces, pods)| self.try_pods(namespaces, pods));
+        let first = tried.next().unwrap_or(Err(PeerMiss::Unreadable));
+        if first.is_ok() || tried.any(|it| it.is_ok()) { Ok(()) } else { first }
     }
 
     fn try_node(&self, selector: &LabelSelector) -> Result<(), PeerMiss> {

@@ -3,9 +3,12 @@
 //! Two ends with equal signatures get the same verdict against any third one. Questions about many pods are asked once per signature, never
 //! once per pair of pods.
 
-use palisade_model::{End, Endpoint, Model, NodeId, Peer, PeerSet, Place, PortMatch, PortSet};
+use palisade_model::{
+    End, Endpoint, Labels, Model, NodeId, Peer, PeerSet, Place, PortMatch, PortSet, RelativeNamespaces, RelativePods, RelativeSelector,
+};
 
 use crate::decide::{in_namespaces, selects};
+use crate::relative::{Compared, Values, Viewpoint};
 
 /// What the policies of a model can see of one end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -14,6 +17,8 @@ pub struct Signature {
     answers: Vec<bool>,
     /// The container ports that some policy names.
     named: Vec<palisade_model::ContainerPort>,
+    /// What a relation can compare it by, in the order of the policies.
+    compared: Vec<Values>,
     /// Where it stands, as far as that matters on its own.
     place: Kind,
 }
@@ -43,6 +48,8 @@ pub fn signature(model: &Model, end: &End, nodes: Nodes) -> Signature {
     };
     let mut answers = Vec::new();
     let mut names = Vec::new();
+    let relations = model.policies.iter().filter_map(Compared::by);
+    let compared = relations.filter_map(|it| Some(it.values(Viewpoint::of(model, pod?)))).collect();
     for policy in &model.policies {
         answers.push(pod.is_some_and(|pod| selects(model, policy, pod)));
         for rule in policy.rules.egress.iter().chain(&policy.rules.ingress) {
@@ -63,7 +70,7 @@ pub fn signature(model: &Model, end: &End, nodes: Nodes) -> Signature {
         (Place::Node(id), _) => Kind::Node(id),
         (Place::Outside, _) => Kind::Outside,
     };
-    Signature { answers, named, place }
+    Signature { answers, named, compared, place }
 }
 
 fn name_of(port: &PortMatch) -> Option<Option<&str>> {
@@ -76,6 +83,7 @@ fn name_of(port: &PortMatch) -> Option<Option<&str>> {
 fn sees(model: &Model, peer: &Peer, end: &End, pod: Option<&Endpoint>) -> bool {
     match peer {
         Peer::Pods { namespaces, pods } => pod.is_some_and(|pod| in_namespaces(model, namespaces, pod) && pods.matches(&pod.labels)),
+        Peer::Relative(relative) => pod.is_some_and(|pod| may_mean(model, relative, pod)),
         Peer::Networks(blocks) => end.address.is_some_and(|address| blocks.iter().any(|block| block.contains(address))),
         Peer::Nodes(selector) => match end.place {
             Place::Node(id) => model.node(id).is_some_and(|node| selector.matches(&node.labels)),
@@ -84,4 +92,17 @@ fn sees(model: &Model, peer: &Peer, end: &End, pod: Option<&Endpoint>) -> bool {
         Peer::Domains(patterns) => pod.is_none() || patterns.iter().any(|pattern| pattern.is_cluster_local()),
         Peer::Unreadable => false,
     }
+}
+
+/// Whether relative peers mean a pod as far as they compare nothing.
+fn may_mean(model: &Model, relative: &RelativePods, pod: &Endpoint) -> bool {
+    let holds = |selector: &RelativeSelector, labels: &Labels| match selector {
+        RelativeSelector::Matching(selector) => selector.matches(labels),
+        RelativeSelector::Same(_) | RelativeSelector::NoneSame(_) | RelativeSelector::SomeDiffer(_) => true,
+    };
+    let in_namespace = match &relative.namespaces {
+        RelativeNamespaces::Own | RelativeNamespaces::Others => true,
+        RelativeNamespaces::Labelled(selector) => holds(selector, model.namespace_labels(&pod.name.namespace)),
+    };
+    in_namespace && holds(&relative.pods, &pod.labels)
 }

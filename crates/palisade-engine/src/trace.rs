@@ -110,6 +110,13 @@ pub enum PeerMiss {
     },
     /// Some requirements fail.
     Labels(Vec<FailedRequirement>),
+    /// It compares with labels of the subject, which has none for this key; none if no key is named.
+    NothingToCompare {
+        /// Whose labels.
+        scope: Scope,
+        /// The key.
+        key: Option<Box<str>>,
+    },
     /// It names addresses, and none is known for the other end.
     NoAddress,
     /// The address is in none of its blocks.

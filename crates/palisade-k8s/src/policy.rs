@@ -3,7 +3,7 @@
 use palisade_api::{ClusterNetworkPolicy, CnpPeer, CnpPods, CnpRule, CnpTier, Entry, NetworkPolicy, NpPeer, NpRule};
 use palisade_model::{
     Action, Direction, FailClosed, LabelSelector, NamespaceSet, Peer, PeerSet, PerDirection, Policy, PolicyKind, PolicyRef, PortMatch,
-    PortSet, Rule, Subject, Tier,
+    PortSet, Rule, Shape, Subject, Tier,
 };
 
 use crate::sources::ObjectKey;
@@ -21,6 +21,7 @@ pub(crate) fn from_network_policy(key: &ObjectKey, policy: &NetworkPolicy) -> Po
         rank: 0,
         rules: PerDirection { egress: rules(Direction::Egress), ingress: rules(Direction::Ingress) },
         subject: Subject::Pods { namespaces: NamespaceSet::Own(namespace), pods: policy.pod_selector.clone() },
+        shape: Shape::Only,
         isolates: policy.types,
     }
 }
@@ -72,6 +73,7 @@ pub(crate) fn from_cluster_network_policy(key: &ObjectKey, policy: &ClusterNetwo
             }
             Entry::Unknown(_) => Subject::Unknown,
         },
+        shape: Shape::Only,
         isolates: PerDirection::default(),
         rules: PerDirection { egress: rules(Direction::Egress), ingress: rules(Direction::Ingress) },
     }

@@ -261,7 +261,7 @@ impl Model {
         });
         peers.flat_map(|peer| match peer {
             Peer::Networks(blocks) => blocks.as_slice(),
-            Peer::Pods { .. } | Peer::Nodes(_) | Peer::Domains(_) | Peer::Unreadable => &[],
+            Peer::Pods { .. } | Peer::Relative(_) | Peer::Nodes(_) | Peer::Domains(_) | Peer::Unreadable => &[],
         })
     }
 

@@ -12,6 +12,7 @@ mod labels;
 mod network;
 mod origin;
 mod policy;
+mod relative;
 
 pub use cluster::{
     ContainerPort, Endpoint, EndpointId, HostPod, Model, Namespace, Node, NodeId, Owner, PodName, Reached, Readiness, Running, Service,
@@ -22,4 +23,5 @@ pub use flow::{End, Flow, Path, Place, Protocol, Reason, Verdict};
 pub use labels::{LabelSelector, Labels, Operator, Requirement};
 pub use network::{DomainPattern, Family, IpBlock};
 pub use origin::{Action, Direction, PerDirection, PolicyKind, PolicyRef, RuleRef, Tier};
-pub use policy::{FailClosed, NamespaceSet, Peer, PeerSet, Policy, PortMatch, PortProtocol, PortSet, Ports, Rule, Subject};
+pub use policy::{FailClosed, NamespaceSet, Peer, PeerSet, Policy, PortMatch, PortProtocol, PortSet, Ports, Rule, Shape, Subject};
+pub use relative::{RelativeNamespaces, RelativePods, RelativeSelector};

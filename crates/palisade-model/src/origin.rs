@@ -73,6 +73,12 @@ pub enum PolicyKind {
     NetworkPolicy,
     /// policy.networking.k8s.io/v1alpha2 ClusterNetworkPolicy.
     ClusterNetworkPolicy,
+    /// policy.networking.k8s.io/v1alpha1 AdminNetworkPolicy, in a shape that was shipped.
+    AdminNetworkPolicy,
+    /// policy.networking.k8s.io/v1alpha1 BaselineAdminNetworkPolicy.
+    BaselineAdminNetworkPolicy,
+    /// AdminNetworkPolicy as KEP-2091 proposed it.
+    Kep2091,
 }
 
 /// Names one policy object.
@@ -134,17 +140,27 @@ impl PolicyKind {
         match self {
             PolicyKind::NetworkPolicy => "NetworkPolicy",
             PolicyKind::ClusterNetworkPolicy => "ClusterNetworkPolicy",
+            PolicyKind::AdminNetworkPolicy | PolicyKind::Kep2091 => "AdminNetworkPolicy",
+            PolicyKind::BaselineAdminNetworkPolicy => "BaselineAdminNetworkPolicy",
+        }
+    }
+
+    /// How references name it.
+    pub fn short(self) -> &'static str {
+        match self {
+            PolicyKind::NetworkPolicy => "np",
+            PolicyKind::ClusterNetworkPolicy => "cnp",
+            PolicyKind::AdminNetworkPolicy => "anp",
+            PolicyKind::BaselineAdminNetworkPolicy => "banp",
+            PolicyKind::Kep2091 => "kep2091",
         }
     }
 }
 
-/// `np/NAMESPACE/NAME` or `cnp/NAME`.
+/// `np/NAMESPACE/NAME`, `cnp/NAME` and so on.
 impl fmt::Display for PolicyRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let short = match self.kind {
-            PolicyKind::NetworkPolicy => "np",
-            PolicyKind::ClusterNetworkPolicy => "cnp",
-        };
+        let short = self.kind.short();
         match &self.namespace {
             Some(namespace) => write!(f, "{short}/{namespace}/{}", self.name),
             None => write!(f, "{short}/{}", self.name),

@@ -3,12 +3,15 @@
 use crate::labels::LabelSelector;
 use crate::network::{DomainPattern, IpBlock};
 use crate::origin::{Action, PerDirection, PolicyRef, Tier};
+use crate::relative::RelativePods;
 
 /// One policy, whatever API it was written in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// Which object it is.
     pub origin: PolicyRef,
+    /// The way in which it was written.
+    pub shape: Shape,
     /// When it is asked.
     pub tier: Tier,
     /// Order inside the tier, smaller first; ties by name. Not used by the NetworkPolicy tier, which has no order.
@@ -20,6 +23,20 @@ pub struct Policy {
     /// Its rules, in the order written. In the NetworkPolicy tier all of them are Accept and order means nothing; rules of a
     /// direction that the policy does not list are not here.
     pub rules: PerDirection<Vec<Rule>>,
+}
+
+/// The ways in which one kind of policy was written over the years. They differ in peers, ports and in what a priority means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Shape {
+    /// The only one that the kind has.
+    #[default]
+    Only,
+    /// AdminNetworkPolicy and its Baseline up to v0.1.2: a smaller priority wins, peers may be relative to the subject.
+    Early,
+    /// The same as last shipped, v0.1.7: a smaller priority wins.
+    Late,
+    /// AdminNetworkPolicy as KEP-2091 proposed it: a larger priority wins, and 0 is Baseline.
+    Kep2091,
 }
 
 /// Which pods a policy speaks about. Never host-network pods.
@@ -92,6 +109,8 @@ pub enum Peer {
         /// With these labels.
         pods: LabelSelector,
     },
+    /// Pods described by what they have in common with the subject.
+    Relative(RelativePods),
     /// Addresses, whoever owns them.
     Networks(Vec<IpBlock>),
     /// Nodes with these labels, by any of their addresses.

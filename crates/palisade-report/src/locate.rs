@@ -30,6 +30,8 @@ pub(crate) fn port_path(rule: &RuleRef, at: usize) -> FieldPath {
     let list = match rule.policy.kind {
         PolicyKind::NetworkPolicy => "ports",
         PolicyKind::ClusterNetworkPolicy => "protocols",
+        PolicyKind::AdminNetworkPolicy | PolicyKind::BaselineAdminNetworkPolicy => "ports",
+        PolicyKind::Kep2091 => return rule_path(rule).field("l4Selector").field("ports").index(at),
     };
     rule_path(rule).field(list).index(at)
 }
@@ -64,7 +66,9 @@ pub(crate) fn nearest_paths(model: &Model, nearest: &Nearest) -> Vec<FieldPath> 
             }
             PeerMiss::Excepted(_) => vec![entry.clone().field("ipBlock").field("except")],
             PeerMiss::OtherNamespace { .. } => vec![entry.clone().field("podSelector")],
-            PeerMiss::NotAPod | PeerMiss::NotANode | PeerMiss::NoName | PeerMiss::Unreadable => Vec::new(),
+            PeerMiss::NothingToCompare { .. } | PeerMiss::NotAPod | PeerMiss::NotANode | PeerMiss::NoName | PeerMiss::Unreadable => {
+                Vec::new()
+            }
         };
         paths.push(entry);
         return paths;
@@ -117,7 +121,7 @@ fn selector_of<'m>(model: &'m Model, rule: &RuleRef, at: usize, scope: Scope) ->
         (Peer::Pods { pods, .. }, Scope::Pod) => Some(pods),
         (Peer::Pods { namespaces: NamespaceSet::Matching(selector), .. }, Scope::Namespace) => Some(selector),
         (Peer::Nodes(selector), Scope::Node) => Some(selector),
-        (Peer::Pods { .. } | Peer::Nodes(_) | Peer::Networks(_) | Peer::Domains(_) | Peer::Unreadable, _) => None,
+        (Peer::Pods { .. } | Peer::Relative(_) | Peer::Nodes(_) | Peer::Networks(_) | Peer::Domains(_) | Peer::Unreadable, _) => None,
     }
 }
 

@@ -73,7 +73,7 @@ fn np_peer(out: &mut String, peer: &Peer) {
                 }
             }
         }
-        Peer::Nodes(_) | Peer::Domains(_) | Peer::Unreadable => {}
+        Peer::Relative(_) | Peer::Nodes(_) | Peer::Domains(_) | Peer::Unreadable => {}
     }
 }
 
@@ -146,7 +146,7 @@ fn cnp_peer(out: &mut String, peer: &Peer) {
                 line(out, 2, &format!("- {}", scalar(pattern.as_str())));
             }
         }
-        Peer::Unreadable => {}
+        Peer::Relative(_) | Peer::Unreadable => {}
     }
 }
 

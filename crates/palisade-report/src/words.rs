@@ -1,14 +1,14 @@
 //! Policies in words.
 
 use palisade_engine::{FailedRequirement, PeerMiss, PeerMisses, PortMiss, Scope};
-use palisade_model::{Direction, NamespaceSet, Peer, PeerSet, PolicyKind, PolicyRef, PortMatch, PortProtocol, PortSet, Ports, RuleRef};
+use palisade_model::{
+    Direction, NamespaceSet, Peer, PeerSet, PolicyRef, PortMatch, PortProtocol, PortSet, Ports, RelativeNamespaces, RelativePods,
+    RelativeSelector, RuleRef,
+};
 
 /// `ClusterNetworkPolicy tenants` or `NetworkPolicy shop/db`.
 pub(crate) fn policy(it: &PolicyRef) -> String {
-    let kind = match it.kind {
-        PolicyKind::NetworkPolicy => "NetworkPolicy",
-        PolicyKind::ClusterNetworkPolicy => "ClusterNetworkPolicy",
-    };
+    let kind = it.kind.as_str();
     match &it.namespace {
         Some(namespace) => format!("{kind} {namespace}/{}", it.name),
         None => format!("{kind} {}", it.name),
@@ -53,11 +53,40 @@ fn peer(it: &Peer) -> String {
                 NamespaceSet::Matching(selector) => format!("{of} of namespaces with {selector}"),
             }
         }
+        Peer::Relative(relative) => relative_pods(relative),
         Peer::Networks(blocks) => blocks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
         Peer::Nodes(selector) if selector.selects_everything() => "any node".to_owned(),
         Peer::Nodes(selector) => format!("nodes with {selector}"),
         Peer::Domains(patterns) => patterns.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
         Peer::Unreadable => "something unreadable".to_owned(),
+    }
+}
+
+fn relative_pods(it: &RelativePods) -> String {
+    let pods = match &it.pods {
+        RelativeSelector::Matching(selector) if selector.selects_everything() => "all pods".to_owned(),
+        RelativeSelector::Matching(selector) => format!("pods with {selector}"),
+        RelativeSelector::Same(_) | RelativeSelector::NoneSame(_) | RelativeSelector::SomeDiffer(_) => {
+            format!("pods with {}", compared(&it.pods, "the subject"))
+        }
+    };
+    match &it.namespaces {
+        RelativeNamespaces::Own => format!("{pods} of the subject's own namespace"),
+        RelativeNamespaces::Others => format!("{pods} of all namespaces but the subject's own"),
+        RelativeNamespaces::Labelled(RelativeSelector::Matching(selector)) if selector.selects_everything() => {
+            format!("{pods} of any namespace")
+        }
+        RelativeNamespaces::Labelled(RelativeSelector::Matching(selector)) => format!("{pods} of namespaces with {selector}"),
+        RelativeNamespaces::Labelled(selector) => format!("{pods} of namespaces with {}", compared(selector, "the subject's")),
+    }
+}
+
+fn compared(selector: &RelativeSelector, whose: &str) -> String {
+    match selector {
+        RelativeSelector::Matching(selector) => selector.to_string(),
+        RelativeSelector::Same(keys) => format!("the same {} as {whose}", keys.join(" and ")),
+        RelativeSelector::NoneSame(keys) => format!("another {} than {whose}, or none", keys.join(" and ")),
+        RelativeSelector::SomeDiffer(keys) => format!("another {} than {whose}", keys.join(" or ")),
     }
 }
 
@@ -123,6 +152,11 @@ pub(crate) fn peer_miss(miss: &PeerMiss, other: &str) -> String {
         PeerMiss::NotAPod => format!("it selects pods, and {other} is none"),
         PeerMiss::OtherNamespace { own, .. } => format!("it selects pods of namespace {own} only"),
         PeerMiss::Labels(failures) => failures.iter().map(|it| failed(it, other)).collect::<Vec<_>>().join(", "),
+        PeerMiss::NothingToCompare { key: None, .. } => "it compares no label".to_owned(),
+        PeerMiss::NothingToCompare { scope: Scope::Namespace, key: Some(key) } => {
+            format!("it compares with the label {key} of the subject's namespace, which has none")
+        }
+        PeerMiss::NothingToCompare { key: Some(key), .. } => format!("it compares with the label {key} of the subject, which has none"),
         PeerMiss::NoAddress => format!("it names addresses, and none is known for {other}"),
         PeerMiss::NotInBlocks => format!("the address of {other} is outside"),
         PeerMiss::Excepted(block) => format!("the address of {other} is in the exception {block}"),

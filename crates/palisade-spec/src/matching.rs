@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use palisade_model::{
     Action, ContainerPort, Direction, DomainPattern, Endpoint, Flow, IpBlock, LabelSelector, Labels, NamespaceSet, Operator, Peer, PeerSet,
-    Place, PortMatch, PortSet, Protocol, Requirement, Rule, Subject,
+    Place, PortMatch, PortSet, Protocol, RelativeNamespaces, RelativePods, RelativeSelector, Requirement, Rule, Subject,
 };
 
 use crate::{Names, Side, pod_at};
@@ -48,6 +48,7 @@ fn peer_matches(side: Side<'_>, action: Action, peer: &Peer) -> bool {
     match peer {
         // SPEC: semantics 1.7 and 2.1: selectors find pods of the pod network, never nodes or what runs on their network.
         Peer::Pods { namespaces, pods } => pod_at(side.model, side.peer).is_some_and(|pod| is_among(side, pod, namespaces, pods)),
+        Peer::Relative(relative) => pod_at(side.model, side.peer).is_some_and(|pod| is_relative(side, pod, relative)),
         // SPEC: semantics 1.4: the address counts, whoever owns it. An unknown address is in no block.
         Peer::Networks(blocks) => side.peer.address.is_some_and(|address| blocks.iter().any(|it| block_holds(it, address))),
         Peer::Nodes(nodes) => match side.peer.place {
@@ -81,6 +82,36 @@ fn is_among(side: Side<'_>, pod: &Endpoint, set: &NamespaceSet, pods: &LabelSele
         NamespaceSet::Matching(selector) => selector_matches(selector, labels),
     };
     in_namespace && selector_matches(pods, &pod.labels)
+}
+
+/// SPEC: semantics 3.5: the set of namespaces and the set of pods are ANDed, each seen from the subject.
+fn is_relative(side: Side<'_>, pod: &Endpoint, relative: &RelativePods) -> bool {
+    let (own, other) = (&side.subject.name.namespace, &pod.name.namespace);
+    let in_namespace = match &relative.namespaces {
+        RelativeNamespaces::Own => own == other,
+        RelativeNamespaces::Others => own != other,
+        RelativeNamespaces::Labelled(selector) => {
+            relative_matches(selector, side.model.namespace_labels(own), side.model.namespace_labels(other))
+        }
+    };
+    in_namespace && relative_matches(&relative.pods, &side.subject.labels, &pod.labels)
+}
+
+fn relative_matches(selector: &RelativeSelector, own: &Labels, other: &Labels) -> bool {
+    let value = |labels: &Labels, key: &str| labels.iter().find(|(it, _)| *it == key).map(|(_, value)| value.to_owned());
+    let same = |key: &Box<str>| value(own, key).is_some() && value(own, key) == value(other, key);
+    // SPEC: semantics 3.5: an empty list selects nothing, and so does a key that the subject lacks.
+    let usable = |keys: &[Box<str>]| !keys.is_empty() && keys.iter().all(|key| value(own, key).is_some());
+    match selector {
+        RelativeSelector::Matching(selector) => selector_matches(selector, other),
+        RelativeSelector::Same(keys) => usable(keys) && keys.iter().all(same),
+        // SPEC: semantics 3.5: the seed to the letter: for every key the peer lacks it or differs.
+        RelativeSelector::NoneSame(keys) => usable(keys) && !keys.iter().any(same),
+        // SPEC: semantics 2.9: v0.1.x: the peer has all keys, and at least one differs.
+        RelativeSelector::SomeDiffer(keys) => {
+            usable(keys) && keys.iter().all(|key| value(other, key).is_some()) && !keys.iter().all(same)
+        }
+    }
 }
 
 /// SPEC: semantics 1.1: requirements are ANDed; none at all selects everything.

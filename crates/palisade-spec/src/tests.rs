@@ -48,7 +48,8 @@ fn policy(tier: Tier, name: &str, egress: &[Rule], ingress: &[Rule]) -> Policy {
         origin: PolicyRef { kind, namespace: None, name },
         tier,
         rank: 5,
-        subject: Subject::Pods { namespaces, pods: LabelSelector::default() },
+        subject: Shape, Subject::Pods { namespaces, pods: LabelSelector::default() },
+        shape: Shape::Only,
         isolates: PerDirection { egress: !egress.is_empty(), ingress: !ingress.is_empty() },
         rules: PerDirection { egress: egress.to_vec(), ingress: ingress.to_vec() },
     }

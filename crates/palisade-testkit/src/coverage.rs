@@ -73,7 +73,8 @@ fn peer_kind(rule: &Rule, at: Option<usize>, kind: PolicyKind) -> Option<&'stati
         (Peer::Pods { pods, .. }, _) if pods.selects_everything() => "namespaces",
         (Peer::Pods { .. }, _) => "pods",
         (Peer::Networks(_), PolicyKind::NetworkPolicy) => "ipBlock",
-        (Peer::Networks(_), PolicyKind::ClusterNetworkPolicy) => "networks",
+        (Peer::Networks(_), _) => "networks",
+        (Peer::Relative(_), _) => "relative",
         (Peer::Nodes(_), _) => "nodes",
         (Peer::Domains(_) | Peer::Unreadable, _) => return None,
     })

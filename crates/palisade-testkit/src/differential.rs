@@ -160,6 +160,7 @@ fn every_policy_counts(model: &Model, objects: &Objects) -> Result<(), Differenc
         let kind = match text("/kind") {
             Some("NetworkPolicy") => PolicyKind::NetworkPolicy,
             Some("ClusterNetworkPolicy") => PolicyKind::ClusterNetworkPolicy,
+            Some("BaselineAdminNetworkPolicy") => PolicyKind::BaselineAdminNetworkPolicy,
             Some(_) | None => continue,
         };
         let namespace = text("/metadata/namespace");

@@ -63,7 +63,7 @@ fn selectors(model: &Model, features: &mut Features) {
     });
     let peers = peers(model).filter_map(|(.., peer)| match peer {
         Peer::Pods { namespaces, pods } => Some((namespaces, pods)),
-        Peer::Networks(_) | Peer::Nodes(_) | Peer::Domains(_) | Peer::Unreadable => None,
+        Peer::Relative(_) | Peer::Networks(_) | Peer::Nodes(_) | Peer::Domains(_) | Peer::Unreadable => None,
     });
     for (namespaces, pods) in subjects.chain(peers) {
         of_pods.push(pods);
@@ -73,7 +73,7 @@ fn selectors(model: &Model, features: &mut Features) {
     }
     of_nodes.extend(self::peers(model).filter_map(|(.., peer)| match peer {
         Peer::Nodes(selector) => Some(selector),
-        Peer::Pods { .. } | Peer::Networks(_) | Peer::Domains(_) | Peer::Unreadable => None,
+        Peer::Pods { .. } | Peer::Relative(_) | Peer::Networks(_) | Peer::Domains(_) | Peer::Unreadable => None,
     }));
     let pod_labels: Vec<&Labels> = model.endpoints.iter().map(|it| &it.labels).collect();
     let namespace_labels: Vec<&Labels> = model.namespaces.values().map(|it| &it.labels).collect();
@@ -204,7 +204,7 @@ fn cluster(model: &Model, features: &mut Features) {
     note(features, "an isolated pod whose node has an address", pods().any(|it| isolated(it) && calls(it)));
     let meant = |it: &Peer| match it {
         Peer::Nodes(selector) => model.nodes.iter().any(|node| !node.addresses.is_empty() && selector.matches(&node.labels)),
-        Peer::Pods { .. } | Peer::Networks(_) | Peer::Domains(_) | Peer::Unreadable => false,
+        Peer::Pods { .. } | Peer::Relative(_) | Peer::Networks(_) | Peer::Domains(_) | Peer::Unreadable => false,
     };
     note(features, "a node that a rule means", peers(model).any(|(.., it)| meant(it)));
     let owned = |it: &Endpoint| it.addresses.iter().all(|address| matches!(model.place_of(*address), Place::Pod(_)));

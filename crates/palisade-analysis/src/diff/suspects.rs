@@ -151,7 +151,8 @@ fn speaks_of(model: &Model, peer: &Peer, endpoint: &Endpoint) -> bool {
             namespace && pods.matches(&endpoint.labels)
         }
         Peer::Networks(blocks) => endpoint.addresses.iter().any(|address| blocks.iter().any(|it| it.contains(*address))),
-        Peer::Domains(_) => true,
+        // Whom it means depends on the subject.
+        Peer::Relative(_) | Peer::Domains(_) => true,
         Peer::Nodes(_) | Peer::Unreadable => false,
     }
 }

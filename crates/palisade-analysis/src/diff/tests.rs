@@ -1,7 +1,7 @@
 use palisade_engine::compile;
 use palisade_model::{
     Action, Endpoint, IpBlock, LabelSelector, Labels, Model, Namespace, NamespaceSet, Peer, PeerSet, PerDirection, PodName, Policy,
-    PolicyKind, PolicyRef, PortSet, Readiness, Rule, Running, Subject, Tier,
+    PolicyKind, PolicyRef, PortSet, Readiness, Rule, Running, Shape, Subject, Tier,
 };
 
 use super::{Diff, Filter, Focus, Group, Version};
@@ -30,6 +30,7 @@ fn policy(namespace: &str, from: Vec<Peer>) -> Policy {
         tier: Tier::NetworkPolicy,
         rank: 0,
         subject: Subject::Pods { namespaces: NamespaceSet::Own(namespace.into()), pods: LabelSelector::default() },
+        shape: Shape::Only,
         isolates: PerDirection { egress: false, ingress: true },
         rules: PerDirection { egress: Vec::new(), ingress: vec![rule] },
     }

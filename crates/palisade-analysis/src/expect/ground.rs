@@ -115,6 +115,7 @@ fn half(policy: &Policy, direction: Direction) -> Policy {
         tier: policy.tier,
         rank: policy.rank,
         subject: policy.subject.clone(),
+        shape: policy.shape,
         isolates: PerDirection::default(),
         rules: PerDirection::default(),
     };

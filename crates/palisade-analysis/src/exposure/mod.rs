@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use palisade_engine::{PortSetId, PortSets, compile};
+use palisade_engine::{PortSetId, PortSets, compile, without_relations};
 use palisade_model::{Direction, Model, PerDirection, Tier};
 
 pub use choice::NAME_LABEL;
@@ -153,6 +153,8 @@ impl Side {
 
 /// The exposure of every workload, or of those that have one of the pods in focus.
 pub fn expose(model: &Model, focus: Option<&Selection>) -> Exposures {
+    // Whom a workload means by a relation is known, since it is there already: newcomers only meet it.
+    let model = &Model { policies: without_relations(model).into_owned(), ..model.clone() };
     let (addresses, told_apart) = newcomers::addresses(model);
     let mut stage = model.clone();
     let choice = choice::Choice::new(model);

@@ -274,7 +274,8 @@ impl Parts {
                 let local = patterns.iter().any(|it| it.is_cluster_local());
                 peers.names = peers.names.max(if local { Names::Anywhere } else { Names::Outside });
             }
-            Peer::Unreadable => {}
+            // Parts of policies have none.
+            Peer::Relative(_) | Peer::Unreadable => {}
         }
     }
 

@@ -3,7 +3,7 @@
 use palisade_model::{
     Action, ContainerPort, Endpoint, IpBlock, LabelSelector, Labels, Model, Namespace, NamespaceSet, Node, NodeId, Operator, Peer, PeerSet,
     PerDirection, PodName, Policy, PolicyKind, PolicyRef, PortMatch, PortProtocol, PortSet, Ports, Readiness, Requirement, Rule, Running,
-    Subject, Tier,
+    Shape, Subject, Tier,
 };
 use palisade_testkit::random::Random;
 
@@ -139,6 +139,7 @@ fn network_policy(at: usize, namespaces: usize, random: &mut Random) -> Policy {
         tier: Tier::NetworkPolicy,
         rank: 0,
         subject: Subject::Pods { namespaces: NamespaceSet::Own(own.as_str().into()), pods },
+        shape: Shape::Only,
         isolates: PerDirection { egress, ingress: true },
         rules: PerDirection { egress: egress_rules, ingress: ingress_rules },
     }
@@ -159,6 +160,7 @@ fn cluster_policy(at: usize, random: &mut Random) -> Policy {
         tier: if at % 4 == 3 { Tier::Baseline } else { Tier::Admin },
         rank: i64::try_from(at).unwrap_or(i64::MAX),
         subject: Subject::Pods { namespaces: NamespaceSet::Matching(subject), pods: LabelSelector::default() },
+        shape: Shape::Only,
         isolates: PerDirection { egress: false, ingress: false },
         rules: PerDirection { egress: Vec::new(), ingress: vec![rule] },
     }

@@ -2,7 +2,7 @@
 
 use palisade_model::{
     Action, Endpoint, IpBlock, LabelSelector, Model, NamespaceSet, Operator, Peer, PeerSet, PerDirection, Policy, PolicyKind, PolicyRef,
-    PortMatch, PortProtocol, PortSet, Ports, Requirement, Rule, Subject, Tier,
+    PortMatch, PortProtocol, PortSet, Ports, Requirement, Rule, Shape, Subject, Tier,
 };
 
 use super::model::{Size, model, namespace};
@@ -137,6 +137,7 @@ fn tenants(model: &mut Model, size: Size) {
             tier: Tier::Admin,
             rank: 1_000,
             subject: Subject::Pods { namespaces: NamespaceSet::Matching(tenant), pods: LabelSelector::default() },
+            shape: Shape::Only,
             isolates: PerDirection { egress: false, ingress: false },
             rules: PerDirection { egress: Vec::new(), ingress: rules },
         });

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use palisade_model::{
     Action, Endpoint, Family, LabelSelector, Model, Namespace, NamespaceSet, Node, NodeId, Operator, Peer, PeerSet, PerDirection, PodName,
-    Policy, PolicyKind, PolicyRef, PortMatch, PortProtocol, PortSet, Ports, Readiness, Requirement, Rule, Running, Subject, Tier,
+    Policy, PolicyKind, PolicyRef, PortMatch, PortProtocol, PortSet, Ports, Readiness, Requirement, Rule, Running, Shape, Subject, Tier,
 };
 
 /// Pods of the node, the first half of them behind the client's link, the others behind the server's.
@@ -152,6 +152,7 @@ impl Size {
             tier: Tier::NetworkPolicy,
             rank: 0,
             subject: Subject::Pods { namespaces: NamespaceSet::Own(NAMESPACE.into()), pods: subject },
+            shape: Shape::Only,
             isolates: PerDirection { egress: isolates, ingress: true },
             rules: PerDirection { egress, ingress: vec![rules.ingress] },
         }

@@ -156,7 +156,8 @@ impl<'m> Asked<'m> {
                 let local = patterns.iter().any(|it| it.is_cluster_local());
                 asking.names = asking.names.max(if local { Names::Anywhere } else { Names::Outside });
             }
-            Peer::Unreadable => {}
+            // Parts of policies have none.
+            Peer::Relative(_) | Peer::Unreadable => {}
         }
     }
 
