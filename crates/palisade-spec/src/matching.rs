@@ -108,9 +108,7 @@ fn relative_matches(selector: &RelativeSelector, own: &Labels, other: &Labels) -
         // SPEC: semantics 3.5: the seed to the letter: for every key the peer lacks it or differs.
         RelativeSelector::NoneSame(keys) => usable(keys) && !keys.iter().any(same),
         // SPEC: semantics 2.9: v0.1.x: the peer has all keys, and at least one differs.
-        RelativeSelector::SomeDiffer(keys) => {
-            usable(keys) && keys.iter().all(|key| value(other, key).is_some()) && !keys.iter().all(same)
-        }
+        RelativeSelector::SomeDiffer(keys) => usable(keys) && keys.iter().all(|key| value(other, key).is_some()) && !keys.iter().all(same),
     }
 }
 

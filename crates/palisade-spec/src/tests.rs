@@ -48,8 +48,8 @@ fn policy(tier: Tier, name: &str, egress: &[Rule], ingress: &[Rule]) -> Policy {
         origin: PolicyRef { kind, namespace: None, name },
         tier,
         rank: 5,
-        subject: Shape, Subject::Pods { namespaces, pods: LabelSelector::default() },
-        shape: Shape::Only,
+        subject: Subject::Pods { namespaces, pods: LabelSelector::default() },
+        shape: palisade_model::Shape::Only,
         isolates: PerDirection { egress: !egress.is_empty(), ingress: !ingress.is_empty() },
         rules: PerDirection { egress: egress.to_vec(), ingress: ingress.to_vec() },
     }
