@@ -197,7 +197,7 @@ impl Index {
         let help = match (line.contains("{{"), line.starts_with('\t') || line.trim_start_matches(' ').starts_with('\t')) {
             (true, _) => "this looks like a template; render it first: helm template . | palisade … -f -",
             (false, true) => "YAML does not take tabs for indentation",
-            (false, false) => "objects in other documents of this file still count",
+            (false, false) => problem.help.as_deref().unwrap_or("objects in other documents of this file still count"),
         };
         self.diagnostics.push(Diagnostic {
             severity: Severity::Error,
