@@ -157,15 +157,19 @@ fn updated(seed: u64, model: &Model) -> Compiled {
 fn every_policy_counts(model: &Model, objects: &Objects) -> Result<(), Difference> {
     for object in &objects.0 {
         let text = |path: &str| object.pointer(path).and_then(|it| it.as_str());
-        let kind = match text("/kind") {
-            Some("NetworkPolicy") => PolicyKind::NetworkPolicy,
-            Some("ClusterNetworkPolicy") => PolicyKind::ClusterNetworkPolicy,
-            Some("BaselineAdminNetworkPolicy") => PolicyKind::BaselineAdminNetworkPolicy,
+        let kinds: &[PolicyKind] = match text("/kind") {
+            Some("NetworkPolicy") => &[PolicyKind::NetworkPolicy],
+            Some("ClusterNetworkPolicy") => &[PolicyKind::ClusterNetworkPolicy],
+            // Only the fields say which.
+            Some("AdminNetworkPolicy") => &[PolicyKind::AdminNetworkPolicy, PolicyKind::Kep2091],
+            Some("BaselineAdminNetworkPolicy") => &[PolicyKind::BaselineAdminNetworkPolicy],
             Some(_) | None => continue,
         };
         let namespace = text("/metadata/namespace");
         let counts = model.policies.iter().any(|it| {
-            it.origin.kind == kind && it.origin.namespace.as_deref() == namespace && Some(it.origin.name.as_ref()) == text("/metadata/name")
+            kinds.contains(&it.origin.kind)
+                && it.origin.namespace.as_deref() == namespace
+                && Some(it.origin.name.as_ref()) == text("/metadata/name")
         });
         let controller = object.pointer("/metadata/labels").and_then(|it| it.get(CONTROLLER_LABEL)).and_then(|it| it.as_str());
         if counts != controller.is_none_or(|it| it == CONTROLLER_NAME) {
