@@ -47,8 +47,8 @@ fn policy(random: &mut Random, tier: Tier, name: &str) -> Value {
     let mut metadata = json!({"name": name});
     if random.percent(10) {
         let named = match shape {
-            Shape::Early => "early",
-            Shape::Late => "late",
+            Shape::Early => "v0.1.0",
+            Shape::Late => "v0.1.7",
         };
         json_patch::merge(&mut metadata, &json!({"annotations": {"palisade.dev/shape": named}}));
     }

@@ -128,7 +128,10 @@ fn entry_matches(entry: &Value, view: &View<'_>) -> Option<bool> {
             return Some(view.flow.port.is_some_and(|port| view.named_port_is(name, port)));
         }
     };
-    // Nobody checks that the end is not before the start: such a range is empty.
+    // No schema refuses it. Nobody means a range of no port, and a Deny of one would deny nothing.
+    if last < first {
+        return None;
+    }
     let in_range = view.flow.port.is_some_and(|port| (first..=last).contains(&port));
     Some(port_protocol(held)? == view.flow.protocol && in_range)
 }

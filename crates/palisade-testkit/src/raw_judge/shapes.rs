@@ -53,8 +53,8 @@ pub(super) fn written(object: &Value) -> Option<Written> {
 fn shape(object: &Value) -> Option<Shape> {
     if let Some(named) = at(object, "/metadata/annotations").get("palisade.dev/shape") {
         return match named.as_str()? {
-            "early" => Some(Shape::Early),
-            "late" => Some(Shape::Late),
+            "v0.1.0" => Some(Shape::Early),
+            "v0.1.7" => Some(Shape::Late),
             "kep2091" => Some(Shape::Kep2091),
             _ => None,
         };

@@ -54,11 +54,11 @@ fn without_a_peer_that_decides_nothing_differs() {
 
 #[test]
 fn an_annotation_names_the_shape() {
-    check(&annotated(&shipped("p", 1, DENY_LATE), "late"), "z/c -> x/a tcp:80 deny");
-    check(&annotated(&shipped("p", 1, DENY_EARLY), "early"), "z/c -> x/a tcp:80 deny");
+    check(&annotated(&shipped("p", 1, DENY_LATE), "v0.1.7"), "z/c -> x/a tcp:80 deny");
+    check(&annotated(&shipped("p", 1, DENY_EARLY), "v0.1.0"), "z/c -> x/a tcp:80 deny");
     check(&annotated(&proposed("p", 1, DENY_PROPOSED), "kep2091"), "z/c -> x/a tcp:80 deny");
     // The fields of another shape are not understood.
-    for (policy, shape) in [(shipped("p", 1, DENY_LATE), "early"), (shipped("p", 1, DENY_EARLY), "late")] {
+    for (policy, shape) in [(shipped("p", 1, DENY_LATE), "v0.1.0"), (shipped("p", 1, DENY_EARLY), "v0.1.7")] {
         check(
             &annotated(&policy, shape),
             "203.0.113.1 -> x/a tcp:80 deny
