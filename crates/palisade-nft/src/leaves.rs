@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use palisade_engine::Meeting;
-use palisade_model::{Direction, Model, PolicyRef, Reason};
+use palisade_model::{Direction, Model, PolicyKind, PolicyRef, Reason};
 
 use crate::ids::Ids;
 use crate::leaf::{Fate, Leaf, leaf};
