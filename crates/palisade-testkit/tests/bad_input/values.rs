@@ -280,7 +280,7 @@ fn kinds_that_are_not_read_matter_only_where_policies_are_meant() {
         "policy.networking.k8s.io/v1alpha1",
         "AdminNetworkPolicies",
         &[
-            "f.yaml:2:7: error[unknown-kind-of-object]: AdminNetworkPolicies p: `AdminNetworkPolicies` is not a kind of `policy.networking.k8s.io/v1alpha1` that is read, so no verdict can be trusted",
+            "f.yaml:2:7: error[unknown-kind-of-object]: AdminNetworkPolicies x/p: `AdminNetworkPolicies` is not a kind of `policy.networking.k8s.io/v1alpha1` that is read, so no verdict can be trusted",
         ],
     );
     check("apiVersion: v1\nmetadata: {name: a}\n", &[], &["f.yaml:1:1: error[missing-field]: `kind`: an object needs `kind`"]);
