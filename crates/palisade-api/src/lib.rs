@@ -9,6 +9,7 @@ mod choice;
 mod cluster_network_policy;
 mod cluster_rule;
 mod kep2091;
+mod mend;
 mod meta;
 pub mod names;
 mod network_policy;
