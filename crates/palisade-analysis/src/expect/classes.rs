@@ -1,14 +1,14 @@
 //! Ends that no policy of the question can tell apart, as one.
 //!
-//! Ends are grouped twice. A group has the same policies judging it, and the same values in what they compare, so it is judged alike as a subject. A class of a group also looks the
+//! Ends are grouped twice. A group has the same policies judging it, so it is judged alike as a subject. A class of a group also looks the
 //! same to every policy that judges the other side, so any two of its members get the same verdicts.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 use std::ops::Range;
 
-use palisade_engine::{Nodes, Signature, signature};
-use palisade_model::{ContainerPort, Direction, End, Family, NodeId, Peer, PeerSet, Place, Policy};
+use palisade_engine::{Nodes, Signature, Values, signature};
+use palisade_model::{ContainerPort, Direction, End, Family, NodeId, Place};
 
 use super::ground::Ground;
 use super::ports::{Ask, Mentioned, Wish, asks};
@@ -70,42 +70,32 @@ pub(super) fn sort(ground: &mut Ground<'_>, from: &[Found], to: &[Found]) -> Sid
     let ingress = judging(ground, to, Direction::Ingress);
     let all = |policies: &[Vec<usize>]| policies.iter().flatten().copied().collect::<BTreeSet<usize>>();
     let (of_egress, of_ingress) = (all(&egress), all(&ingress));
-    let compared = compared(ground, from, Direction::Egress, &of_egress);
-    let source = |(policies, compared)| GroupKey { policies, compared, ..GroupKey::default() };
-    let sources = egress.into_iter().zip(compared).map(source).collect();
+    let sources = egress.into_iter().zip(from);
+    let source =
+        |(policies, it): (Vec<usize>, &Found)| GroupKey { compared: compared(ground, &policies, it), policies, ..GroupKey::default() };
+    let sources = sources.map(source).collect();
     let destinations = called(ground, to, ingress, &of_egress, nodes(from));
-    let compared = self::compared(ground, to, Direction::Ingress, &of_ingress);
-    let destinations = destinations.into_iter().zip(compared).map(|(key, compared)| GroupKey { compared, ..key }).collect();
     let from = side(ground, from, sources, Direction::Ingress, &of_ingress);
     let to = side(ground, to, destinations, Direction::Egress, &of_egress);
     Sides { from, to }
 }
 
+/// What policies compare others with of an end that they judge.
+fn compared(ground: &Ground<'_>, policies: &[usize], found: &Found) -> Vec<Values> {
+    let Place::Pod(id) = found.place else { return Vec::new() };
+    let relations = policies.iter().filter_map(|it| ground.relations.get(it));
+    relations.filter_map(|it| Some(it.of(&ground.stage, ground.stage.endpoint(id)?))).collect()
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct GroupKey {
     policies: Vec<usize>,
+    /// What relations of these compare with.
+    compared: Vec<Values>,
     /// The ports of a destination that its policies name.
     named: Vec<ContainerPort>,
     node: Option<NodeId>,
     asks: Vec<Ask>,
-    /// What rules with relative peers can tell of the subject.
-    compared: Option<Signature>,
-}
-
-/// What the policies with relative peers, among those that judge this side, see of its ends.
-fn compared(ground: &mut Ground<'_>, found: &[Found], direction: Direction, judging: &BTreeSet<usize>) -> Vec<Option<Signature>> {
-    let relative = |at: &usize| ground.half(direction, *at).is_some_and(|it| is_relative(it, direction));
-    let relative: Vec<usize> = judging.iter().copied().filter(relative).collect();
-    if relative.is_empty() {
-        return vec![None; found.len()];
-    }
-    ground.ask(direction, relative);
-    found.iter().map(|it| it.ends.first().map(|end| signature(&ground.stage, end, Nodes::Alike))).collect()
-}
-
-fn is_relative(policy: &Policy, direction: Direction) -> bool {
-    let relative = |peers: &PeerSet| matches!(peers, PeerSet::Of(peers) if peers.iter().any(|it| matches!(it, Peer::Relative(_))));
-    policy.rules.of(direction).iter().any(|rule| relative(&rule.peers))
 }
 
 /// What decides which ports of a destination are worth asking: its policies, its ports, and what the sentence wants to know.
@@ -129,7 +119,7 @@ fn called(ground: &Ground<'_>, to: &[Found], ingress: Vec<Vec<usize>>, egress: &
             Nodes::Alike => None,
             Nodes::Apart => pod.and_then(|pod| pod.node),
         };
-        keys.push(GroupKey { policies, named: own.named(ports), node, asks, compared: None });
+        keys.push(GroupKey { compared: compared(ground, &policies, found), policies, named: own.named(ports), node, asks });
     }
     keys
 }
