@@ -138,8 +138,11 @@ impl<'a> Identity<'a> {
         })
     }
 
+    /// By its kind, or by `kind.group` where two groups have the kind.
     fn answers_to(&self, key: &ObjectKey) -> bool {
-        self.kind.to_lowercase() == key.kind && self.namespace == namespace_or_default(key.namespace.as_deref()) && self.name == key.name
+        let kind = self.kind.to_lowercase();
+        let of_kind = kind == key.kind || format!("{kind}.{}", self.group) == key.kind;
+        of_kind && self.namespace == namespace_or_default(key.namespace.as_deref()) && self.name == key.name
     }
 }
 
