@@ -138,11 +138,11 @@ impl<'a> Identity<'a> {
         })
     }
 
-    /// By its kind, or by `kind.group` where two groups have the kind.
+    /// A key may name the group after the kind.
     fn answers_to(&self, key: &ObjectKey) -> bool {
         let kind = self.kind.to_lowercase();
-        let of_kind = kind == key.kind || format!("{kind}.{}", self.group) == key.kind;
-        of_kind && self.namespace == namespace_or_default(key.namespace.as_deref()) && self.name == key.name
+        let named = kind == key.kind || format!("{kind}.{}", self.group) == key.kind;
+        named && self.namespace == namespace_or_default(key.namespace.as_deref()) && self.name == key.name
     }
 }
 
