@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub use controller::{CONTROLLER_LABEL, CONTROLLER_NAME, Controller, DISABLED};
 pub use index::{Index, Snapshot};
 pub use palisade_api::tree::FieldPath;
-pub use sources::{Excerpt, ObjectKey, Sources};
+pub use sources::{Excerpt, ObjectKey, Sources, Written};
 
 /// One text to read: a file, standard input, or a resource of a live cluster written out as YAML.
 #[derive(Clone, Debug, PartialEq, Eq)]
