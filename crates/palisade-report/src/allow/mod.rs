@@ -33,7 +33,8 @@ pub fn allowed(allowance: &Allowance, explanation: Explanation, sources: &Source
         explanation,
         blocks: allowance.blocks.iter().map(|it| writer.block(it)).collect(),
         changes: allowance.changes.iter().map(|it| writer.change(it)).collect(),
-        others: differed(&allowance.others, sources, sources, Vec::new(), Vec::new()).changes,
+        // What a change adds stands nowhere yet.
+        others: differed(&allowance.others, sources, &Sources::default(), Vec::new(), Vec::new()).changes,
     }
 }
 
@@ -81,12 +82,7 @@ impl Writer<'_> {
             rule: rule.map(ToString::to_string),
             policy: rule.map(|it| self.policy(&it.policy)),
             mark: rule.and_then(|it| {
-                mark(
-                    self.sources,
-                    it,
-                    &[rule_path(it).field("action"), rule_path(it)],
-                    format!("denies {} of {name}", it.direction),
-                )
+                mark(self.sources, it, &[rule_path(it).field("action"), rule_path(it)], format!("denies {} of {name}", it.direction))
             }),
             help,
             edit: ask.and_then(asked_for),

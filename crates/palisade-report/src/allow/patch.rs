@@ -158,11 +158,13 @@ impl Page<'_> {
 
     /// A list that was not there, at the end of the map.
     fn with_list(&self, holder: &Node<'_>, entries: &[Entry<'_>], key: &str, items: &[String]) -> Option<Vec<Replacement>> {
-        let last = entries.iter().map(|it| self.end_of_entry(it)).max()?;
+        let last = entries.iter().map(|it| self.end_of_entry(it)).max();
         if self.is_flow(holder) {
             let key = if self.style == Style::Json { format!("\"{key}\"") } else { key.to_owned() };
-            return Some(vec![insertion(last, format!(", {key}: [{}]", self.flow_items(items)?))]);
+            let comma = if last.is_some() { ", " } else { "" };
+            return Some(vec![insertion(last.unwrap_or(holder.span.start + 1), format!("{comma}{key}: [{}]", self.flow_items(items)?))]);
         }
+        let last = last?;
         let column = entries.first()?.key_span.column - 1;
         let lines = format!("{}{key}:{}{}", " ".repeat(column), self.newline, block_items(items, column, self.newline));
         Some(vec![self.lines_after(last, &lines)])

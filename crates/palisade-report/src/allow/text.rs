@@ -32,8 +32,7 @@ pub fn allowance(it: &Allowance) -> String {
 }
 
 fn block(it: &AllowBlock) -> String {
-    let mut out =
-        format!("\n{} {}\n", painted(Style::new().bold().fg_color(Some(AnsiColor::Red.into())), "no NetworkPolicy helps:"), it.sentence);
+    let mut out = format!("\n{} {}\n", painted(Style::new().bold().fg_color(Some(AnsiColor::Red.into())), "in the way:"), it.sentence);
     out.extend(it.mark.iter().map(excerpt));
     out.extend(it.help.iter().map(|help| format!("{} {help}\n", painted(HELP, "help:"))));
     if let Some(edit) = &it.edit {
