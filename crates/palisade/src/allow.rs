@@ -46,7 +46,7 @@ pub(crate) fn run(args: &AllowArgs) -> Result<Outcome> {
     let before = allowance.before.clone().families_together();
     let explanation = explained(question, &before, &snapshot.sources, &snapshot.diagnostics, unavailable);
     let report = allowed(&allowance, explanation, &snapshot.sources, &input::controller(&args.input.controller_name)?);
-    Ok(printed(&report, args.output)?)
+    printed(&report, args.output)
 }
 
 fn printed(report: &v1::Allowance, output: AllowOutput) -> Result<Outcome> {

@@ -95,10 +95,10 @@ pub enum Why {
     Admin {
         rule: RuleRef,
         /// What its owners could write, tried out.
-        ask: Option<Edit>,
+        ask: Option<Box<Edit>>,
     },
     /// A rule of Baseline denies it, and a NetworkPolicy would isolate pods that none isolates.
-    Baseline { rule: RuleRef, ask: Option<Edit> },
+    Baseline { rule: RuleRef, ask: Option<Box<Edit>> },
     /// The other end is no pod and its address is not known, so that a NetworkPolicy has no words for it.
     NoWords,
     /// The pod carries no label that a policy of its own could select it by.
@@ -202,12 +202,12 @@ impl Work {
             }
             (Tier::Admin, Said::Matched(Action::Deny)) => {
                 let rule = by()?;
-                Err(Why::Admin { ask: self.ask(flow, direction, &rule), rule })
+                Err(Why::Admin { ask: self.ask(flow, direction, &rule).map(Box::new), rule })
             }
             (Tier::Baseline, Said::Matched(Action::Deny)) => match self.wish.isolation {
                 Isolation::AsItIs => {
                     let rule = by()?;
-                    Err(Why::Baseline { ask: self.ask(flow, direction, &rule), rule })
+                    Err(Why::Baseline { ask: self.ask(flow, direction, &rule).map(Box::new), rule })
                 }
                 Isolation::MayCome => {
                     let choice = Choosing { model: &self.model, made: &self.changes, flow, direction }.isolating()?;

@@ -72,7 +72,7 @@ impl Writer<'_> {
         let direction = side.map(|it| it.0);
         let (sentence, help) = said(&it.why, direction, &name, &other);
         let (rule, ask) = match &it.why {
-            Why::Admin { rule, ask } | Why::Baseline { rule, ask } => (Some(rule), ask.as_ref()),
+            Why::Admin { rule, ask } | Why::Baseline { rule, ask } => (Some(rule), ask.as_deref()),
             Why::NoWords | Why::NoLabels | Why::NothingHelps | Why::NoEndpoints | Why::NoFamily(_) => (None, None),
         };
         AllowBlock {
