@@ -57,6 +57,8 @@ impl Writer<'_> {
             kind: it.kind.as_str().to_owned(),
             namespace: it.namespace.as_deref().map(str::to_owned),
             name: it.name.to_string(),
+            shape: None,
+            priority: None,
             place: self.sources.location(&ObjectKey::from(it)).as_ref().map(Place::from),
         }
     }

@@ -70,6 +70,19 @@ pub(super) fn labels(random: &mut Random, vocabulary: [(&str, [&str; 3]); 2]) ->
     labels
 }
 
+/// Keys of labels to compare: none, one or more, and some that nobody has.
+pub(super) fn keys(random: &mut Random, vocabulary: [(&str, [&str; 3]); 2]) -> Value {
+    let [(one, _), (other, _)] = vocabulary;
+    match random.below(12) {
+        0 => json!([]),
+        1..5 => json!([one]),
+        5..8 => json!([other]),
+        8..10 => json!([one, other]),
+        10 => json!([other, "absent"]),
+        _ => json!([one, one]),
+    }
+}
+
 /// A label selector in one of its many spellings.
 pub(super) fn selector(random: &mut Random, vocabulary: [(&str, [&str; 3]); 2]) -> Value {
     let mut selector = Map::new();

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod documents;
 #[cfg(test)]
+mod misspelt;
+#[cfg(test)]
 mod mutation;
 #[cfg(test)]
 mod scale;

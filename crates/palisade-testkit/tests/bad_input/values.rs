@@ -274,8 +274,13 @@ fn kinds_that_are_not_read_matter_only_where_policies_are_meant() {
     kind(
         "policy.networking.k8s.io/v1alpha1",
         "AdminNetworkPolicy",
+        &["f.yaml:1:1: error[missing-field]: AdminNetworkPolicy p: `spec`: this field is required"],
+    );
+    kind(
+        "policy.networking.k8s.io/v1alpha1",
+        "AdminNetworkPolicies",
         &[
-            "f.yaml:2:7: error[unread-policy]: AdminNetworkPolicy p: AdminNetworkPolicy is a policy API that this version does not read, so no verdict can be trusted; convert it to ClusterNetworkPolicy",
+            "f.yaml:2:7: error[unknown-kind-of-object]: AdminNetworkPolicies p: `AdminNetworkPolicies` is not a kind of `policy.networking.k8s.io/v1alpha1` that is read, so no verdict can be trusted",
         ],
     );
     check("apiVersion: v1\nmetadata: {name: a}\n", &[], &["f.yaml:1:1: error[missing-field]: `kind`: an object needs `kind`"]);
