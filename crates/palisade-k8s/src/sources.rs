@@ -78,6 +78,15 @@ pub struct Excerpt {
     pub path: FieldPath,
 }
 
+/// An object as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The text that holds it.
+    pub text: Text,
+    /// Its own part of that text.
+    pub span: Span,
+}
+
 impl Sources {
     pub(crate) fn add_text(&mut self, text: Text) -> usize {
         self.texts.push(text);
@@ -138,6 +147,12 @@ impl Sources {
         let end = start + first_line(own.content.get(best.0.start..best.0.end).unwrap_or(""));
         let location = Location { file: text.file.clone(), line, column };
         Some(Excerpt { location, content: text.content.clone(), start, end, path: best.2 })
+    }
+
+    /// The text of an object.
+    pub fn written(&self, key: &ObjectKey) -> Option<Written> {
+        let extent = self.objects.get(key)?;
+        Some(Written { text: self.texts.get(extent.text)?.clone(), span: extent.span })
     }
 
     /// Where an object begins.

@@ -1,5 +1,7 @@
 //! Every argument, with its help. `--help` is documentation.
 
+pub(crate) mod allow;
+
 use std::path::PathBuf;
 
 use clap::builder::Styles;
@@ -17,6 +19,7 @@ Examples:
   palisade matrix -f manifests/ -o csv                            who reaches whom, on which ports
   palisade diff main/ branch/                                     which connections a change opens and closes, and why
   palisade exposure -f manifests/ --only unprotected              what is open to everybody, what nothing protects
+  palisade allow shop/web shop/db 5432 -f manifests/              what to write so that it is allowed
   palisade lab up -f manifests/                                   a cluster of namespaces, with real packets
 
 As a kubectl plugin: name the binary kubectl-palisade, on your PATH, and say `kubectl palisade …`.
@@ -54,6 +57,7 @@ pub(crate) enum Command {
     Matrix(MatrixArgs),
     Diff(DiffArgs),
     Exposure(ExposureArgs),
+    Allow(allow::AllowArgs),
     Status(StatusArgs),
     Nft(NftArgs),
     Lab(crate::lab::LabArgs),
@@ -513,6 +517,8 @@ pub(crate) enum SchemaOf {
     Diff,
     /// The schema of `exposure -o json`
     Exposure,
+    /// The schema of `allow -o json`
+    Allowance,
     /// The schema of `status -o json`
     Status,
     /// The schema of `lab probe -o json`
