@@ -1,7 +1,8 @@
 //! Peers that are described by what they have in common with the subject, worked out for one subject, or for all that look alike to them.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::fmt;
 
 use palisade_model::{
     Endpoint, LabelSelector, Labels, Model, NamespaceSet, Operator, Peer, PeerSet, PerDirection, Policy, RelativeNamespaces, RelativePods,
@@ -63,10 +64,10 @@ fn selectors(selector: &RelativeSelector, own: &Labels, scope: Scope) -> Result<
     if keys.is_empty() {
         return Err(Nobody::NoKey(scope));
     }
-    let value = |key: &Box<str>| own.get(key).map(Box::from).ok_or_else(|| Nobody::Lacks(scope, key.clone()));
-    let values: Vec<(&Box<str>, Box<str>)> = keys.iter().map(|key| Ok((key, value(key)?))).collect::<Result<_, Nobody>>()?;
-    let requirement = |key: &Box<str>, operator| Requirement { key: key.clone(), operator };
-    let none = |(key, value): &(&Box<str>, Box<str>)| requirement(key, Operator::NotIn(vec![value.clone()]));
+    let value = |key: &str| own.get(key).map(Box::from).ok_or_else(|| Nobody::Lacks(scope, key.into()));
+    let values: Vec<(&str, Box<str>)> = keys.iter().map(|key| Ok((key.as_ref(), value(key)?))).collect::<Result<_, Nobody>>()?;
+    let requirement = |key: &str, operator| Requirement { key: key.into(), operator };
+    let none = |(key, value): &(&str, Box<str>)| requirement(key, Operator::NotIn(vec![value.clone()]));
     let all = |requirements| LabelSelector { requirements };
     Ok(match selector {
         RelativeSelector::Matching(selector) => vec![selector.clone()],
@@ -95,6 +96,13 @@ pub(crate) struct Values {
     namespace: Option<Box<str>>,
     of_namespace: Vec<Option<Box<str>>>,
     of_pod: Vec<Option<Box<str>>>,
+}
+
+/// The same for the same values.
+impl fmt::Display for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {:?} {:?}", self.namespace, self.of_namespace, self.of_pod)
+    }
 }
 
 impl Compared {
@@ -199,6 +207,6 @@ pub fn without_relations(model: &Model) -> Cow<'_, [Policy]> {
 fn parts(model: &Model, policy: &Policy) -> Vec<Policy> {
     let Some(compared) = Compared::by(policy) else { return vec![policy.clone()] };
     let subjects = model.endpoints.iter().filter(|it| selects(model, policy, it));
-    let found: BTreeMap<Values, ()> = subjects.map(|it| (compared.values(Viewpoint::of(model, it)), ())).collect();
-    found.keys().map(|values| compared.part(policy, values)).collect()
+    let found: BTreeSet<Values> = subjects.map(|it| compared.values(Viewpoint::of(model, it))).collect();
+    found.iter().map(|values| compared.part(policy, values)).collect()
 }

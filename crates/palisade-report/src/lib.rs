@@ -21,6 +21,7 @@ pub mod matrix_html;
 pub mod matrix_svg;
 mod matrix_text;
 mod probed;
+mod standing;
 mod tested;
 pub mod text;
 pub mod v1;

@@ -203,6 +203,12 @@ pub struct Policy {
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
+    /// The shape that it was written in, where its kind has several: `kep2091`, `v0.1.0` or `v0.1.7`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shape: Option<String>,
+    /// Its priority as it was written. In the shape `kep2091` a larger one wins, in all others a smaller one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i64>,
     /// Where it stands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
