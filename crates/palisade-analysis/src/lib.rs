@@ -3,6 +3,7 @@
 //! Every verdict in here comes from `palisade_engine::decide`, or for whole clusters from `Reach`, which is held against it; this crate chooses what to ask and orders the answers for people.
 #![warn(clippy::as_conversions)]
 
+pub mod convert;
 pub mod diff;
 pub mod expect;
 mod explain;
