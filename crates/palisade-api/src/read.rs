@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::choice::Dialect;
 use crate::problem::{Consequence, Problem};
 use crate::tree::{Entry, FieldPath, Node, Span, Step, Value};
 
@@ -26,6 +27,7 @@ const VOCABULARY: &[&str] = &[
     "matchLabels",
     "name",
     "namedPort",
+    "namespaceAndPodSelector",
     "namespaceSelector",
     "namespacedPods",
     "namespaces",
@@ -65,6 +67,8 @@ pub(crate) struct Reader {
     path: FieldPath,
     /// What becomes of a label whose value is null.
     pub(crate) null_labels: NullLabels,
+    /// The words of the cluster policy that is read.
+    pub(crate) dialect: Dialect,
     pub(crate) problems: Vec<Problem>,
 }
 
@@ -144,6 +148,11 @@ impl Reader {
         result
     }
 
+    /// Goes to another place, and says which it was.
+    pub(crate) fn replace_path(&mut self, path: FieldPath) -> FieldPath {
+        std::mem::replace(&mut self.path, path)
+    }
+
     /// The path of what is being read.
     pub(crate) fn path(&self) -> &FieldPath {
         &self.path
@@ -171,7 +180,7 @@ impl Reader {
         self.problem(Consequence::Refused, "invalid-value", span, message, Some(help.into()));
     }
 
-    fn wrong_type(&mut self, node: &Node<'_>, wanted: &str) {
+    pub(crate) fn wrong_type(&mut self, node: &Node<'_>, wanted: &str) {
         let help = match (&node.value, wanted) {
             (Value::Bool(_) | Value::Int(_) | Value::Number(_), "a string") => Some("quote it".to_owned()),
             (Value::Map(_), "a list") => Some("start each entry with `- `".to_owned()),
@@ -259,12 +268,17 @@ impl Reader {
                 r.wrong_type(node, "a list");
                 return Vec::new();
             };
-            let mut values = Vec::with_capacity(items.len());
-            for (at, item) in items.iter().enumerate() {
-                values.extend(r.step(Step::Index(at), |r| read(r, item)));
-            }
-            values
+            r.each(items, &mut read).into_iter().flatten().collect()
         })
+    }
+
+    /// Reads every item of a list.
+    pub(crate) fn each<'n, T>(
+        &mut self,
+        items: &'n [Node<'n>],
+        mut read: impl FnMut(&mut Reader, &'n Node<'n>) -> Option<T>,
+    ) -> Vec<Option<T>> {
+        items.iter().enumerate().map(|(at, item)| self.step(Step::Index(at), |r| read(r, item))).collect()
     }
 
     /// Says that a list is longer or shorter than the API allows.

@@ -10,11 +10,14 @@ mod index;
 mod over;
 mod policy;
 mod sources;
+mod words;
 
 use std::sync::Arc;
 
-pub use controller::{CONTROLLER_LABEL, CONTROLLER_NAME, Controller, DISABLED};
+pub use controller::Controller;
 pub use index::{Index, Snapshot};
+pub use palisade_api::names;
+pub use palisade_api::names::{CONTROLLER_LABEL, CONTROLLER_NAME, DISABLED};
 pub use palisade_api::tree::FieldPath;
 pub use sources::{Excerpt, ObjectKey, Sources};
 

@@ -8,23 +8,34 @@ use std::sync::Arc;
 
 use palisade_api::tree::{FieldPath, Span};
 use palisade_api::yaml;
-use palisade_model::{Location, PolicyRef};
+use palisade_model::{Location, PolicyKind, PolicyRef};
 
 use crate::Text;
 
 /// Names one object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey {
-    /// As the API spells it.
+    /// As the API spells it; with the group, where two groups have a kind of that name and both are read.
     pub kind: Box<str>,
     /// None for cluster-scoped kinds.
     pub namespace: Option<Box<str>>,
     pub name: Box<str>,
 }
 
+/// KEP-2091's kind in our own group. Under its original group it is one API object with the shapes that were shipped, and has their key.
+pub(crate) const KEP2091_KIND: &str = "AdminNetworkPolicy.kep2091.palisade.dev";
+
+/// A policy of KEP-2091 may also have the key of its original group; [`Sources`] looks there too.
 impl From<&PolicyRef> for ObjectKey {
     fn from(policy: &PolicyRef) -> ObjectKey {
-        ObjectKey { kind: policy.kind.as_str().into(), namespace: policy.namespace.clone(), name: policy.name.clone() }
+        let kind = match policy.kind {
+            PolicyKind::Kep2091 => KEP2091_KIND,
+            kind @ (PolicyKind::NetworkPolicy
+            | PolicyKind::ClusterNetworkPolicy
+            | PolicyKind::AdminNetworkPolicy
+            | PolicyKind::BaselineAdminNetworkPolicy) => kind.as_str(),
+        };
+        ObjectKey { kind: kind.into(), namespace: policy.namespace.clone(), name: policy.name.clone() }
     }
 }
 
@@ -92,9 +103,18 @@ impl Sources {
         self.objects.remove(key);
     }
 
+    fn extent(&self, key: &ObjectKey) -> Option<&Extent> {
+        let original = || {
+            let kind = PolicyKind::Kep2091.as_str().into();
+            let original = ObjectKey { kind, ..key.clone() };
+            (*key.kind == *KEP2091_KIND).then(|| self.objects.get(&original)).flatten()
+        };
+        self.objects.get(key).or_else(original)
+    }
+
     /// The place of a field of an object: of the first path that leads all the way, else of as much of a path as exists.
     pub fn find(&self, key: &ObjectKey, paths: &[FieldPath]) -> Option<Excerpt> {
-        let extent = self.objects.get(key)?;
+        let extent = self.extent(key)?;
         let text = self.texts.get(extent.text)?;
         let own = OwnText::of(&text.content, extent.span)?;
         let document = yaml::documents(&own.content).next()?.ok()?;
@@ -117,7 +137,7 @@ impl Sources {
 
     /// Where an object begins.
     pub fn location(&self, key: &ObjectKey) -> Option<Location> {
-        let extent = self.objects.get(key)?;
+        let extent = self.extent(key)?;
         let text = self.texts.get(extent.text)?;
         Some(Location { file: text.file.clone(), line: extent.span.line, column: extent.span.column })
     }
