@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use palisade_k8s::Beside;
 use palisade_model::{Peer, PeerSet, Policy, PolicyKind, PortMatch, PortSet, Rule, Severity, Subject};
-use palisade_report::manifest::{Beside, manifest};
+use palisade_report::manifest::manifest;
 use palisade_testkit::check::snapshot;
 use palisade_testkit::generate::generate;
 

@@ -17,6 +17,7 @@ Examples:
   palisade matrix -f manifests/ -o csv                            who reaches whom, on which ports
   palisade diff main/ branch/                                     which connections a change opens and closes, and why
   palisade exposure -f manifests/ --only unprotected              what is open to everybody, what nothing protects
+  palisade convert --to clusternetworkpolicy -f manifests/        policies in another shape, with the same reach
   palisade lab up -f manifests/                                   a cluster of namespaces, with real packets
 
 As a kubectl plugin: name the binary kubectl-palisade, on your PATH, and say `kubectl palisade …`.
@@ -54,6 +55,7 @@ pub(crate) enum Command {
     Matrix(MatrixArgs),
     Diff(DiffArgs),
     Exposure(ExposureArgs),
+    Convert(crate::convert::ConvertArgs),
     Nft(NftArgs),
     Lab(crate::lab::LabArgs),
     Demo(DemoArgs),
@@ -485,6 +487,8 @@ pub(crate) enum SchemaOf {
     Diff,
     /// The schema of `exposure -o json`
     Exposure,
+    /// The schema of `convert -o json`
+    Conversion,
     /// The schema of `lab probe -o json`
     ProbeReport,
     /// The schema of `lab status -o json`

@@ -4,6 +4,7 @@
 
 mod cli;
 mod completions;
+mod convert;
 mod demo;
 mod diff;
 mod explain;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         cli::Command::Matrix(args) => matrix::run(args, printer),
         cli::Command::Diff(args) => diff::run(args),
         cli::Command::Exposure(args) => exposure::run(args),
+        cli::Command::Convert(args) => convert::run(args),
         cli::Command::Nft(args) => nft::run(args),
         cli::Command::Lab(args) => lab::run(args, printer),
         cli::Command::Demo(args) => demo::run(args, printer),

@@ -15,6 +15,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<Outcome> {
         SchemaOf::Matrix => schema_of::<v1::Matrix>()?,
         SchemaOf::Diff => schema_of::<v1::Diff>()?,
         SchemaOf::Exposure => schema_of::<v1::Exposure>()?,
+        SchemaOf::Conversion => schema_of::<v1::Conversion>()?,
         SchemaOf::ProbeReport => schema_of::<v1::ProbeReport>()?,
         SchemaOf::LabStatus => schema_of::<v1::LabStatus>()?,
         SchemaOf::Denial => schema_of::<v1::Denial>()?,

@@ -1,10 +1,11 @@
 //! policy.networking.k8s.io/v1alpha1 AdminNetworkPolicy, as it was last shipped.
 
+use palisade_k8s::Beside;
 use palisade_model::{Direction, PeerSet, Policy, PortMatch, PortSet, Rule};
 
 use super::parts::{action, name, number, peer, subject, upper};
 use super::tree::{Node, map, some};
-use super::{Beside, Names, list_of, rules};
+use super::{Names, list_of, rules};
 
 pub(super) fn spec(policy: &Policy, beside: &Beside) -> Node {
     some([

@@ -1,11 +1,12 @@
 //! policy.networking.k8s.io/v1alpha1 BaselineAdminNetworkPolicy, as it was last shipped: an AdminNetworkPolicy without a priority.
 
+use palisade_k8s::Beside;
 use palisade_model::{Direction, Policy};
 
 use super::admin_network_policy::rule;
 use super::parts::subject;
+use super::rules;
 use super::tree::{Node, some};
-use super::{Beside, rules};
 
 pub(super) fn spec(policy: &Policy, beside: &Beside) -> Node {
     some([

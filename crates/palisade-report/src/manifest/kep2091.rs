@@ -1,5 +1,6 @@
 //! AdminNetworkPolicy as KEP-2091 proposed it, in the group under which a cluster can serve it.
 
+use palisade_k8s::Beside;
 use palisade_model::{
     Direction, NamespaceSet, Peer, PeerSet, Policy, PortMatch, PortProtocol, PortSet, RelativeNamespaces, RelativePods, RelativeSelector,
     Rule, Subject,
@@ -7,7 +8,7 @@ use palisade_model::{
 
 use super::parts::{action, name, namespaces, number, selector, upper};
 use super::tree::{Node, map, some};
-use super::{Beside, Names, list_of, rules};
+use super::{Names, list_of, rules};
 
 pub(super) fn spec(policy: &Policy, beside: &Beside) -> Node {
     some([

@@ -11,23 +11,11 @@ mod network_policy;
 mod parts;
 mod tree;
 
+use palisade_k8s::Beside;
 use palisade_model::{Direction, Policy, PolicyKind, Rule};
 
 use self::parts::Names;
 use self::tree::{Node, map, some};
-
-/// What an object has beside its policy.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Beside {
-    /// `metadata.labels`, in order.
-    pub labels: Vec<(String, String)>,
-    /// `metadata.annotations`, in order.
-    pub annotations: Vec<(String, String)>,
-    /// Lines of comment above the object, each with its `#`.
-    pub remarks: Vec<String>,
-    /// Lines of comment above rules, by direction and place in the list.
-    pub rule_remarks: Vec<(Direction, usize, Vec<String>)>,
-}
 
 /// An object that can be written.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,10 +1,11 @@
 //! networking.k8s.io/v1 NetworkPolicy.
 
+use palisade_k8s::Beside;
 use palisade_model::{Direction, NamespaceSet, Peer, PeerSet, Policy, PortMatch, PortProtocol, PortSet, Ports, Rule, Subject};
 
 use super::parts::{number, selector, upper};
 use super::tree::{Node, map, some};
-use super::{Beside, list_of, rules};
+use super::{list_of, rules};
 
 pub(super) fn spec(policy: &Policy, beside: &Beside) -> Node {
     let pods = match &policy.subject {
