@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueEnum};
-use palisade_analysis::convert::{Converted, Target, Unsayable, Weight, convert};
+use ipnet::IpNet;
+use palisade_analysis::convert::{Converted, Target, Unsayable, Weight, convert, mimic};
 use palisade_analysis::diff::{Filter, Version};
 use palisade_engine::compile;
 use palisade_k8s::{Controller, Index, Snapshot, Text};
@@ -44,6 +45,9 @@ pub(crate) struct ConvertArgs {
     /// Leave a policy in its own shape where the other cannot say all of it
     #[arg(long)]
     pub(crate) keep: bool,
+    /// With `--to networkpolicy`: where pods have their addresses from, so that blocks of addresses leave out later pods too; may be repeated
+    #[arg(long, value_name = "CIDR")]
+    pub(crate) pod_cidr: Vec<IpNet>,
     /// yaml: the new objects; json: the same with all that was lost and changed (`palisade schema conversion`)
     #[arg(long, short = 'o', value_name = "FORMAT", default_value = "yaml")]
     pub(crate) output: ConvertOutput,
@@ -59,6 +63,8 @@ pub(crate) enum Shape {
     Adminnetworkpolicy,
     /// kep2091.palisade.dev/v1alpha1 AdminNetworkPolicy, as KEP-2091 proposed it
     Kep2091,
+    /// networking.k8s.io/v1 NetworkPolicies in every namespace that do what all cluster policies and NetworkPolicies did, for a downgrade
+    Networkpolicy,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -73,14 +79,7 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<Outcome> {
         return Ok(Outcome::cannot_tell(format!("{}error: objects were refused, so nothing can be converted\n", input.noticed())));
     }
     let model = &input.snapshot.model;
-    let wanted = wanted(model, &args.policies)?;
-    let unsayable = if args.keep { Unsayable::Kept } else { Unsayable::Dropped };
-    let target = match args.to {
-        Shape::Clusternetworkpolicy => Target::ClusterNetworkPolicy,
-        Shape::Adminnetworkpolicy => Target::AdminNetworkPolicy,
-        Shape::Kep2091 => Target::Kep2091,
-    };
-    let converted = convert(model, target, wanted.as_ref(), unsayable);
+    let converted = converted(args, model)?;
     let manifests = form::manifests(&converted, &input.snapshot.sources);
     let yaml = form::yaml(&manifests);
     let read = read_back(&yaml, &converted, &input::controller(&args.input.controller_name)?)?;
@@ -95,6 +94,25 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<Outcome> {
     let references: Vec<String> = converted.untouched.iter().map(|it| it.0.to_string()).collect();
     let stderr = format!("{}{}{}", input.noticed(), form::said(&report, &references), ending(&converted, &report, &difference));
     Ok(Outcome { stdout, stderr, exit })
+}
+
+fn converted(args: &ConvertArgs, model: &Model) -> Result<Converted> {
+    let wanted = wanted(model, &args.policies)?;
+    let target = match args.to {
+        Shape::Clusternetworkpolicy => Target::ClusterNetworkPolicy,
+        Shape::Adminnetworkpolicy => Target::AdminNetworkPolicy,
+        Shape::Kep2091 => Target::Kep2091,
+        Shape::Networkpolicy if wanted.is_some() => {
+            bail!("`--to networkpolicy` takes all cluster policies at once, since what each lets pass depends on the others: name none")
+        }
+        Shape::Networkpolicy if args.keep => bail!("`--keep`: no cluster policy stays with `--to networkpolicy`"),
+        Shape::Networkpolicy => return Ok(mimic(model, &args.pod_cidr)),
+    };
+    if !args.pod_cidr.is_empty() {
+        bail!("`--pod-cidr` is for `--to networkpolicy`");
+    }
+    let unsayable = if args.keep { Unsayable::Kept } else { Unsayable::Dropped };
+    Ok(convert(model, target, wanted.as_ref(), unsayable))
 }
 
 /// The policies that were named; none for all.

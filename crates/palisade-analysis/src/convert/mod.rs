@@ -5,6 +5,7 @@
 
 mod baseline;
 mod form;
+mod mimic;
 mod order;
 mod parts;
 mod rules;
@@ -17,6 +18,7 @@ use std::collections::BTreeSet;
 use palisade_model::{Model, PerDirection, Policy, PolicyKind, PolicyRef, RuleRef, Shape, Subject};
 
 use self::form::Form;
+pub use self::mimic::mimic;
 
 /// The shape that is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
