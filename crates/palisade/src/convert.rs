@@ -1,12 +1,13 @@
 //! `palisade convert`.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use ipnet::IpNet;
 use palisade_analysis::convert::{Converted, Target, Unsayable, Weight, convert, mimic};
-use palisade_analysis::diff::{Filter, Version};
+use palisade_analysis::diff::{Filter, Group, Version};
 use palisade_engine::compile;
 use palisade_k8s::{Controller, Index, Snapshot, Text};
 use palisade_model::{Model, Policy, PolicyKind, PolicyRef, Severity};
@@ -85,7 +86,7 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<Outcome> {
     let read = read_back(&yaml, &converted, &input::controller(&args.input.controller_name)?)?;
     let mut report = form::converted(&converted, &manifests, &input.snapshot.sources);
     report.diagnostics = input.snapshot.diagnostics.iter().map(v1::Diagnostic::from).collect();
-    let difference = compare(&input, &converted, &read, &mut report);
+    let difference = compare(&input, &converted, &read, &args.pod_cidr, &mut report);
     let exit = exit(&converted, &report);
     let stdout = match args.output {
         ConvertOutput::Json => return Ok(Outcome { stdout: serde_json::to_string_pretty(&report)? + "\n", stderr: String::new(), exit }),
@@ -177,7 +178,7 @@ fn read_back(yaml: &str, converted: &Converted, controller: &Controller) -> Resu
 }
 
 /// Holds both versions of the cluster against each other; what changes, for people.
-fn compare(input: &Input, converted: &Converted, read: &Snapshot, report: &mut v1::Conversion) -> String {
+fn compare(input: &Input, converted: &Converted, read: &Snapshot, pods: &[IpNet], report: &mut v1::Conversion) -> String {
     if input.is_about_nobody() {
         return String::new();
     }
@@ -186,7 +187,11 @@ fn compare(input: &Input, converted: &Converted, read: &Snapshot, report: &mut v
     let (before, after) = (compile(old), compile(&new));
     let (mut before, mut after) = (before.reach(), after.reach());
     let mut old_version = Version { model: old, reach: &mut before };
-    let diff = Version { model: &new, reach: &mut after }.changes_since(&mut old_version, &Filter::default());
+    let mut diff = Version { model: &new, reach: &mut after }.changes_since(&mut old_version, &Filter::default());
+    // Addresses that only pods have are not outside, though no pod has them now.
+    let of_pods = |it: &(IpAddr, IpAddr)| pods.iter().any(|net| net.contains(&it.0) && net.contains(&it.1));
+    let later = |group: &Group| group.units.is_empty() && group.ranges.iter().all(of_pods);
+    diff.changes.retain(|it| pods.is_empty() || !(later(&it.from) || later(&it.to)));
     let difference = differences::differed(&diff, &input.snapshot.sources, &read.sources, Vec::new(), Vec::new());
     report.reach = if diff.changes.is_empty() { v1::ConversionReach::Same } else { v1::ConversionReach::Changed };
     report.qualifications = input.limits();

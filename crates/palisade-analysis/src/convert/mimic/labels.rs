@@ -151,6 +151,11 @@ impl Labelled {
         both.can_be_said().then_some(joined)
     }
 
+    /// Whether a key has to have just this value.
+    pub(super) fn pins(&self, key: &str, value: &str) -> bool {
+        self.0.get(key).is_some_and(|it| !it.missing && it.values == Values::In(BTreeSet::from([value.into()])))
+    }
+
     pub(super) fn matches(&self, labels: &Labels) -> bool {
         self.selector().matches(labels)
     }

@@ -31,35 +31,9 @@ enum Covers {
 impl Matcher<'_> {
     /// The connections of these subjects that a rule matches.
     pub(super) fn regions(&mut self, policy: &Policy, rule: &Rule, direction: Direction, subjects: &[&Endpoint]) -> Vec<Region> {
-        let model = self.model;
-        let ports = |at: usize, protocol: Option<PortProtocol>, name: &str| {
-            let whose: Vec<&Endpoint> = match direction {
-                Direction::Ingress => subjects.to_vec(),
-                Direction::Egress => model.endpoints.iter().collect(),
-            };
-            let found = numbers(&whose, protocol, name);
-            let field = match policy.origin.kind {
-                PolicyKind::ClusterNetworkPolicy => "protocols",
-                PolicyKind::Kep2091 => "l4Selector.ports",
-                PolicyKind::NetworkPolicy | PolicyKind::AdminNetworkPolicy | PolicyKind::BaselineAdminNetworkPolicy => "ports",
-            };
-            let said: Vec<String> = found.iter().map(|(protocol, port)| format!("{protocol}/{port}")).collect();
-            let why = format!("`{name}` has to be told apart from other ports, which names cannot be");
-            let instead = if said.is_empty() { None } else { Some(format!("the numbers that it has now: {}", said.join(", "))) };
-            (
-                found,
-                Loss {
-                    policy: policy.origin.clone(),
-                    path: format!("spec.{direction}[{}].{field}[{at}]", rule.index),
-                    why,
-                    instead,
-                    weight: Weight::Reach,
-                },
-            )
-        };
         let mut lost = Vec::new();
         let traffic = Traffic::of(&rule.ports, |at, protocol, name| {
-            let (found, loss) = ports(at, protocol, name);
+            let (found, loss) = self.named(policy, rule, direction, at, (protocol, name), subjects);
             lost.push(loss);
             found
         });
@@ -73,6 +47,39 @@ impl Matcher<'_> {
             PeerSet::Of(peers) => peers.iter().enumerate().flat_map(|(at, peer)| self.whom(policy, rule, direction, at, peer)).collect(),
         };
         whom.into_iter().map(|whom| Region { whom, traffic: traffic.clone() }).collect()
+    }
+
+    /// The numbers that a named port has now.
+    fn named(
+        &self,
+        policy: &Policy,
+        rule: &Rule,
+        direction: Direction,
+        at: usize,
+        (protocol, name): (Option<PortProtocol>, &str),
+        subjects: &[&Endpoint],
+    ) -> (Vec<(PortProtocol, u16)>, Loss) {
+        let whose: Vec<&Endpoint> = match direction {
+            Direction::Ingress if !subjects.is_empty() => subjects.to_vec(),
+            Direction::Ingress | Direction::Egress => self.model.endpoints.iter().collect(),
+        };
+        let found = numbers(&whose, protocol, name);
+        let alike = whose.iter().all(|it| numbers(&[it], protocol, name) == found);
+        let field = match policy.origin.kind {
+            PolicyKind::ClusterNetworkPolicy => "protocols",
+            PolicyKind::Kep2091 => "l4Selector.ports",
+            PolicyKind::NetworkPolicy | PolicyKind::AdminNetworkPolicy | PolicyKind::BaselineAdminNetworkPolicy => "ports",
+        };
+        let said: Vec<String> = found.iter().map(|(protocol, port)| format!("{protocol}/{port}")).collect();
+        let instead = (!said.is_empty()).then(|| format!("the numbers that it has now: {}", said.join(", ")));
+        let loss = Loss {
+            policy: policy.origin.clone(),
+            path: format!("spec.{direction}[{}].{field}[{at}]", rule.index),
+            why: format!("what other rules leave of a rule is worked out with numbers, and `{name}` is a name"),
+            instead,
+            weight: if alike { Weight::Later } else { Weight::Reach },
+        };
+        (found, loss)
     }
 
     fn whom(&mut self, policy: &Policy, rule: &Rule, direction: Direction, at: usize, peer: &Peer) -> Vec<Whom> {
@@ -129,9 +136,15 @@ impl Matcher<'_> {
         }
     }
 
+    /// Tells of a loss, and of each once: groups of pods may have other numbers behind one name.
     pub(super) fn lose(&mut self, loss: Loss) {
-        if !self.losses.contains(&loss) {
-            self.losses.push(loss);
+        let known = self.losses.iter_mut().find(|it| (&it.policy, &it.path, &it.why) == (&loss.policy, &loss.path, &loss.why));
+        match known {
+            Some(known) => {
+                known.weight = known.weight.min(loss.weight);
+                known.instead = known.instead.take().max(loss.instead);
+            }
+            None => self.losses.push(loss),
         }
     }
 }

@@ -9,6 +9,7 @@ mod group;
 mod labels;
 mod matcher;
 mod region;
+mod steps;
 mod traffic;
 
 use std::collections::BTreeSet;
@@ -16,20 +17,19 @@ use std::collections::BTreeSet;
 use ipnet::IpNet;
 use palisade_engine::without_relations;
 use palisade_model::{
-    Direction, IpBlock, Model, NamespaceSet, Peer, PeerSet, PerDirection, Policy, PolicyKind, PolicyRef, Rule, Shape, Subject, Tier,
+    Action, Direction, IpBlock, Labels, Model, NamespaceSet, Peer, PeerSet, PerDirection, Policy, PolicyKind, PolicyRef, PortSet, Rule,
+    Shape, Subject, Tier,
 };
 
 use self::group::{Group, groups};
 use self::labels::Labelled;
 use self::matcher::{Matcher, one, rules_of};
 use self::region::{Region, Whom, cut, simplified, without};
+use self::steps::{MOST_REGIONS, Step, Steps};
 use self::traffic::Traffic;
 use super::parts::slug;
-use super::selectors::named;
+use super::selectors::{NAME_LABEL, named};
 use super::{Converted, Loss, Weight, Written};
-
-/// How many kinds of connections of one group are told apart. More are no policy that anybody could read.
-const MOST_REGIONS: usize = 1000;
 
 /// What a group lets pass in one direction.
 enum Pass {
@@ -37,6 +37,13 @@ enum Pass {
     Only(Vec<Region>),
     /// Too much to say.
     Unsayable,
+}
+
+/// The pods in a block that must not pass.
+struct Closed {
+    addresses: Vec<IpNet>,
+    /// Whether there is one whose address is not known.
+    unknown: bool,
 }
 
 /// Brings all cluster policies into NetworkPolicies. `pod_networks` are those that pods have their addresses of, if that is known.
@@ -120,11 +127,12 @@ impl Writer<'_, '_> {
         let mut isolates = PerDirection::default();
         let mut rules: PerDirection<Vec<Rule>> = PerDirection::default();
         for direction in Direction::BOTH {
-            match self.passes(group, direction) {
+            let steps = self.steps(group, direction);
+            match self.passes(&steps) {
                 Pass::Everything => {}
                 Pass::Only(regions) => {
                     *isolates.of_mut(direction) = true;
-                    *rules.of_mut(direction) = self.rules(group, direction, &regions);
+                    *rules.of_mut(direction) = self.rules(group, direction, &steps, &regions);
                 }
                 Pass::Unsayable => self.unsayable(group, direction),
             }
@@ -164,57 +172,43 @@ impl Writer<'_, '_> {
         name
     }
 
-    fn passes(&mut self, group: &Group<'_>, direction: Direction) -> Pass {
+    /// What is asked of the connections of a group, in its order.
+    fn steps(&mut self, group: &Group<'_>, direction: Direction) -> Steps {
         let isolated = group.policies.iter().any(|it| *it.isolates.of(direction));
-        let mut left: Vec<Region> = Whom::everybody().into_iter().map(|whom| Region { whom, traffic: Traffic::all() }).collect();
-        let (mut allowed, mut passed) = (Vec::new(), Vec::new());
-        let mut asked = |matcher: &mut Matcher<'_>, tier: Tier, left: &mut Vec<Region>, passed: &mut Vec<Region>| {
+        let tiers = if isolated { [Tier::Admin, Tier::NetworkPolicy] } else { [Tier::Admin, Tier::Baseline] };
+        let mut steps = Vec::new();
+        for tier in tiers {
             for (policy, rule) in rules_of(&group.policies, tier, direction) {
-                for region in matcher.regions(policy, rule, direction, &group.subjects) {
-                    let hit = left.iter().filter_map(|it| it.and(&region));
-                    match rule.action {
-                        palisade_model::Action::Accept => allowed.extend(hit),
-                        palisade_model::Action::Pass => passed.extend(hit),
-                        palisade_model::Action::Deny => {}
-                    }
-                    *left = without(left, &region);
-                }
-                if left.len() > MOST_REGIONS {
-                    return false;
-                }
+                let regions = self.matcher.regions(policy, rule, direction, &group.subjects);
+                steps.push(Step { tier, action: rule.action, regions });
             }
-            true
+        }
+        Steps { isolated, steps }
+    }
+
+    fn passes(&self, steps: &Steps) -> Pass {
+        let everything = || Whom::everybody().into_iter().map(|whom| Region { whom, traffic: Traffic::all() }).collect::<Vec<_>>();
+        let Some(allowed) = steps.allowed(everything()) else { return Pass::Unsayable };
+        if allowed.iter().fold(everything(), |left, region| without(&left, region)).is_empty() {
+            return Pass::Everything;
+        }
+        Pass::Only(simplified(allowed.into_iter().filter_map(|it| self.own_namespace(it)).collect()))
+    }
+
+    /// The own namespace is what it is; what else is asked of its labels need not be said.
+    fn own_namespace(&self, region: Region) -> Option<Region> {
+        let own = match &region.whom {
+            Whom::Pods { namespaces, .. } if namespaces.pins(NAME_LABEL, self.namespace) => namespaces,
+            Whom::Pods { .. } | Whom::Addresses(_) => return Some(region),
         };
-        if !asked(self.matcher, Tier::Admin, &mut left, &mut passed) {
-            return Pass::Unsayable;
-        }
-        left.append(&mut passed);
-        if isolated {
-            for (policy, rule) in rules_of(&group.policies, Tier::NetworkPolicy, direction) {
-                for region in self.matcher.regions(policy, rule, direction, &group.subjects) {
-                    allowed.extend(left.iter().filter_map(|it| it.and(&region)));
-                }
-            }
-        } else {
-            if !asked(self.matcher, Tier::Baseline, &mut left, &mut passed) {
-                return Pass::Unsayable;
-            }
-            // SPEC: semantics 2.3: what leaves the Baseline tier is accepted.
-            allowed.append(&mut left);
-            allowed.append(&mut passed);
-        }
-        if allowed.len() > MOST_REGIONS {
-            return Pass::Unsayable;
-        }
-        let everything: Vec<Region> = Whom::everybody().into_iter().map(|whom| Region { whom, traffic: Traffic::all() }).collect();
-        match allowed.iter().fold(everything, |left, region| without(&left, region)).is_empty() {
-            true => Pass::Everything,
-            false => Pass::Only(simplified(allowed)),
-        }
+        let is = own.matches(self.model.namespace_labels(self.namespace));
+        let Whom::Pods { pods, .. } = region.whom else { return None };
+        let namespaces = Labelled::of(&named(self.namespace)).filter(|_| is)?;
+        Some(Region { whom: Whom::Pods { namespaces, pods }, traffic: region.traffic })
     }
 
     /// One rule for each traffic.
-    fn rules(&mut self, group: &Group<'_>, direction: Direction, regions: &[Region]) -> Vec<Rule> {
+    fn rules(&mut self, group: &Group<'_>, direction: Direction, steps: &Steps, regions: &[Region]) -> Vec<Rule> {
         let mut traffics: Vec<&Traffic> = regions.iter().map(|it| &it.traffic).collect();
         traffics.sort();
         traffics.dedup();
@@ -228,24 +222,17 @@ impl Writer<'_, '_> {
             let everybody = Whom::everybody().iter().all(|it| whom.contains(&it));
             let peers = match everybody {
                 true => PeerSet::Any,
-                false => PeerSet::Of(whom.iter().filter_map(|it| self.peer(group, direction, it, traffic, regions)).collect()),
+                false => PeerSet::Of(whom.iter().filter_map(|it| self.peer(group, direction, it, traffic, steps)).collect()),
             };
-            let empty = peers == PeerSet::Of(Vec::new()) || ports == palisade_model::PortSet::Of(Vec::new());
+            let empty = peers == PeerSet::Of(Vec::new()) || ports == PortSet::Of(Vec::new());
             if !empty {
-                rules.push(Rule {
-                    index: rules.len(),
-                    name: None,
-                    action: palisade_model::Action::Accept,
-                    peers,
-                    ports,
-                    fail_closed: None,
-                });
+                rules.push(Rule { index: rules.len(), name: None, action: Action::Accept, peers, ports, fail_closed: None });
             }
         }
         rules
     }
 
-    fn peer(&mut self, group: &Group<'_>, direction: Direction, whom: &Whom, traffic: &Traffic, regions: &[Region]) -> Option<Peer> {
+    fn peer(&mut self, group: &Group<'_>, direction: Direction, whom: &Whom, traffic: &Traffic, steps: &Steps) -> Option<Peer> {
         match whom {
             Whom::Pods { namespaces, pods } => {
                 let own = Labelled::of(&named(self.namespace)).as_ref() == Some(namespaces);
@@ -256,35 +243,42 @@ impl Writer<'_, '_> {
                 Some(Peer::Pods { namespaces, pods: pods.selector() })
             }
             Whom::Addresses(block) => {
-                let gone = self.denied_pods(block, traffic, regions);
-                if !gone.is_empty() && self.pod_networks.is_empty() {
+                let Closed { addresses, unknown } = self.closed_pods(block, traffic, steps);
+                if unknown && self.pod_networks.is_empty() {
+                    self.pods_anywhere(group, direction);
+                    return None;
+                }
+                if !addresses.is_empty() && self.pod_networks.is_empty() {
                     self.pods_by_address(group, direction);
                 }
-                let left = gone.iter().try_fold(block.clone(), |block, it| cut(&block, it))?;
+                let left = addresses.iter().try_fold(block.clone(), |block, it| cut(&block, it))?;
                 Some(Peer::Networks(vec![left]))
             }
         }
     }
 
-    /// The addresses in a block of pods that are not let pass by their labels: SPEC: semantics 1.4: a block matches whoever has the address.
-    fn denied_pods(&self, block: &IpBlock, traffic: &Traffic, regions: &[Region]) -> Vec<IpNet> {
-        let open = |endpoint: &palisade_model::Endpoint| {
+    /// The pods in a block that must not pass. SPEC: semantics 1.4: a block matches whoever has the address.
+    fn closed_pods(&self, block: &IpBlock, traffic: &Traffic, steps: &Steps) -> Closed {
+        let mut closed = Closed { addresses: Vec::new(), unknown: false };
+        let everywhere = block.cidr.prefix_len() == 0;
+        for endpoint in &self.model.endpoints {
             let labels = self.model.namespace_labels(&endpoint.name.namespace);
-            let met = regions.iter().filter(|it| match &it.whom {
-                Whom::Pods { namespaces, pods } => namespaces.matches(labels) && pods.matches(&endpoint.labels),
-                // A block that is as narrow as this was written for it.
-                Whom::Addresses(block) => block.cidr.prefix_len() > 0 && endpoint.addresses.iter().any(|it| block.contains(*it)),
-            });
-            met.fold(traffic.clone(), |left, it| left.without(&it.traffic)).is_empty()
-        };
-        let closed = self.model.endpoints.iter().filter(|it| !open(it)).flat_map(|it| &it.addresses);
-        let closed = closed
-            .filter(|it| block.contains(**it))
-            .map(|it| self.pod_networks.iter().find(|net| net.contains(it)).copied().unwrap_or_else(|| one(*it)));
-        let all_pods = regions.iter().any(|it| it.whom == Whom::all_pods() && traffic.without(&it.traffic).is_empty());
-        let networks = self.pod_networks.iter().filter(|it| !all_pods && block.cidr.contains(*it)).copied();
-        let all: Vec<IpNet> = closed.chain(networks).collect();
-        IpNet::aggregate(&all)
+            let is_closed = |address| !traffic.without(&steps.allowed_to(labels, &endpoint.labels, address)).is_empty();
+            // What somebody wrote a narrower block for is taken to be no pod.
+            closed.unknown |= everywhere && endpoint.addresses.is_empty() && is_closed(None);
+            for address in endpoint.addresses.iter().filter(|it| block.contains(**it)) {
+                if is_closed(Some(*address)) {
+                    let network = self.pod_networks.iter().find(|it| it.contains(address)).copied();
+                    closed.addresses.push(network.unwrap_or_else(|| one(*address)));
+                }
+            }
+        }
+        // A pod with no label at all is as good as any that is yet to come.
+        let none = Labels::default();
+        let later = !traffic.without(&steps.allowed_to(&none, &none, None)).is_empty() || closed.unknown || !closed.addresses.is_empty();
+        closed.addresses.extend(self.pod_networks.iter().filter(|it| later && everywhere && block.cidr.contains(*it)));
+        closed.addresses = IpNet::aggregate(&closed.addresses);
+        closed
     }
 
     fn lose(&mut self, group: &Group<'_>, why: &str, instead: &str, weight: Weight) {
@@ -305,6 +299,16 @@ impl Writer<'_, '_> {
             &why,
             "exceptions for the addresses that pods have now; `--pod-cidr` takes out those of later pods too",
             Weight::Later,
+        );
+    }
+
+    fn pods_anywhere(&mut self, group: &Group<'_>, direction: Direction) {
+        let why = format!("{direction}: a block of all addresses is also that of pods, and those of some pods are not known");
+        self.lose(
+            group,
+            &why,
+            "no addresses, so that the outside is closed; say with `--pod-cidr` where pods have their addresses from",
+            Weight::Reach,
         );
     }
 

@@ -1,7 +1,9 @@
 //! Connections of one subject in one direction: with whom, and which traffic.
 
+use std::net::IpAddr;
+
 use ipnet::IpNet;
-use palisade_model::IpBlock;
+use palisade_model::{IpBlock, Labels};
 
 use super::labels::Labelled;
 use super::traffic::Traffic;
@@ -28,6 +30,14 @@ impl Whom {
 
     pub(super) fn all_pods() -> Whom {
         Whom::Pods { namespaces: Labelled::default(), pods: Labelled::default() }
+    }
+
+    /// Whether a pod is among them, by its labels or by an address.
+    pub(super) fn has(&self, of_namespace: &Labels, labels: &Labels, address: Option<IpAddr>) -> bool {
+        match self {
+            Whom::Pods { namespaces, pods } => namespaces.matches(of_namespace) && pods.matches(labels),
+            Whom::Addresses(block) => address.is_some_and(|it| block.contains(it)),
+        }
     }
 
     fn and(&self, other: &Whom) -> Option<Whom> {

@@ -22,7 +22,7 @@ impl Traffic {
         Traffic { ports: [vec![ALL_PORTS], vec![ALL_PORTS], vec![ALL_PORTS]], other: true }
     }
 
-    fn none() -> Traffic {
+    pub(super) fn none() -> Traffic {
         Traffic { ports: [Vec::new(), Vec::new(), Vec::new()], other: false }
     }
 
