@@ -10,6 +10,9 @@ use super::parts::Pieces;
 use super::selectors::{by_labels, written};
 use super::{Loss, Target, Weight};
 
+/// How many entries `networks` and `domainNames` have, wherever there are such.
+const MOST_IN_A_SET: usize = 25;
+
 /// A policy on its way: what its pieces say, and not yet how they are called and when they are asked.
 #[derive(Clone, Debug)]
 pub(super) struct Carried {
@@ -245,15 +248,14 @@ impl Telling<'_> {
     }
 
     fn peer(&mut self, rule: &Rule, at: At, index: usize, peer: &Peer) -> Vec<Peer> {
-        let limit = self.form.entries;
         let outside = self.form.outside == Outside::Sayable;
         let baseline = (self.form.target, self.policy.tier) == (Target::AdminNetworkPolicy, Tier::Baseline);
         match peer {
             Peer::Pods { namespaces, pods } => vec![Peer::Pods { namespaces: by_labels(namespaces), pods: written(pods) }],
             Peer::Relative(relative) if self.form.says(relative) => vec![Peer::Relative(normal(relative))],
-            Peer::Networks(blocks) if outside => chunks(blocks, limit).into_iter().map(Peer::Networks).collect(),
+            Peer::Networks(blocks) if outside => chunks(blocks, Some(MOST_IN_A_SET)).into_iter().map(Peer::Networks).collect(),
             Peer::Nodes(nodes) if outside => vec![Peer::Nodes(written(nodes))],
-            Peer::Domains(names) if outside && !baseline => chunks(names, limit).into_iter().map(Peer::Domains).collect(),
+            Peer::Domains(names) if outside && !baseline => chunks(names, Some(MOST_IN_A_SET)).into_iter().map(Peer::Domains).collect(),
             Peer::Networks(_) => self.unsayable(rule, at, index, "networks", "names networks: all of its peers are pods of the cluster"),
             Peer::Nodes(_) => self.unsayable(rule, at, index, "nodes", "names nodes: all of its peers are pods of the cluster"),
             Peer::Domains(_) => self.unsayable(rule, at, index, "domainNames", "names domains"),
