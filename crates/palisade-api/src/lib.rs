@@ -5,10 +5,12 @@
 #![warn(clippy::as_conversions)]
 
 mod admin_network_policy;
+mod annotations;
 mod choice;
 mod cluster_network_policy;
 mod cluster_rule;
 mod kep2091;
+mod mend;
 mod meta;
 pub mod names;
 mod network_policy;

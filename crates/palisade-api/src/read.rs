@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::choice::Dialect;
+use crate::mend;
 use crate::problem::{Consequence, Problem};
 use crate::tree::{Entry, FieldPath, Node, Span, Step, Value};
 
@@ -183,7 +184,14 @@ impl Reader {
     pub(crate) fn wrong_type(&mut self, node: &Node<'_>, wanted: &str) {
         let help = match (&node.value, wanted) {
             (Value::Bool(_) | Value::Int(_) | Value::Number(_), "a string") => Some("quote it".to_owned()),
-            (Value::Map(_), "a list") => Some("start each entry with `- `".to_owned()),
+            (Value::Map(_), "a list") => {
+                let field = self.path.0.last().and_then(|it| match it {
+                    Step::Field(name) => Some(name.clone()),
+                    Step::Index(_) => None,
+                });
+                let line = field.and_then(|name| mend::line_of_list(&name, node));
+                Some(line.unwrap_or_else(|| "start each entry with `- `".to_owned()))
+            }
             (Value::Str(text), "an integer") if text.parse::<i64>().is_ok() => Some("leave out the quotes".to_owned()),
             (Value::Null | Value::Bool(_) | Value::Int(_) | Value::Number(_) | Value::Str(_) | Value::List(_) | Value::Map(_), _) => None,
         };
@@ -211,9 +219,11 @@ impl Reader {
 
     /// Refuses one field.
     pub(crate) fn refuse_field(&mut self, entry: &Entry<'_>, known: &[&str]) {
-        let help = match classify(&entry.key, known) {
-            Unknown::Slip(help) => help,
-            Unknown::Newer => format!("known here: {}", known.join(", ")),
+        let line = near(&entry.key, known, 2).and_then(|meant| mend::line(meant, &entry.value));
+        let help = match (classify(&entry.key, known), line) {
+            (Unknown::Slip(help), Some(line)) => format!("{help} {line}"),
+            (Unknown::Slip(help), None) => help,
+            (Unknown::Newer, _) => format!("known here: {}", known.join(", ")),
         };
         let message = "the API does not know this field; an API server drops it, and what is left can be wider than what was meant";
         let key = entry.key.to_string();

@@ -29,8 +29,16 @@ struct Mark {
     shapes: &'static [Shape],
     path: FieldPath,
     span: Span,
-    /// Whether the other shapes do not have it at all, rather than read it in another way.
-    stray: bool,
+    of: Of,
+}
+
+/// What a mark is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    Subject,
+    Rule,
+    /// An empty selector, which is no field of one shape, but read in another way.
+    Empty,
 }
 
 /// What says which shape it is.
@@ -97,7 +105,7 @@ impl Reader {
             }
             Named::ApiVersion(shape) => (*shape, format!("under this apiVersion an object is always {}", title(*shape))),
         };
-        for mark in marks.iter().filter(|it| it.stray && !it.shapes.contains(&shape)) {
+        for mark in marks.iter().filter(|it| it.of != Of::Empty && !it.shapes.contains(&shape)) {
             self.other_shape(mark, &says);
         }
         Some(shape)
@@ -111,7 +119,8 @@ impl Reader {
     }
 
     fn by_marks(&mut self, node: &Node<'_>, marks: &[Mark], allowed: &'static [Shape]) -> Option<Shape> {
-        let mut strangers = marks.iter().filter(|mark| mark.stray && !mark.shapes.iter().any(|it| allowed.contains(it))).peekable();
+        let mut strangers =
+            marks.iter().filter(|mark| mark.of != Of::Empty && !mark.shapes.iter().any(|it| allowed.contains(it))).peekable();
         if strangers.peek().is_some() {
             for mark in strangers {
                 self.other_shape(mark, "this kind never had that shape; KEP-2091 writes an AdminNetworkPolicy with `priority: 0`");
@@ -130,7 +139,11 @@ impl Reader {
 
     /// Refuses an object with fields of two shapes, and prints both readings.
     fn mixed(&mut self, node: &Node<'_>, marks: &[Mark], allowed: &'static [Shape]) {
-        let support = |shape: Shape| marks.iter().filter(|mark| mark.shapes.contains(&shape)).count();
+        // The subject says most, since every policy has one.
+        let support = |shape: Shape| {
+            let agreeing = || marks.iter().filter(|mark| mark.shapes.contains(&shape));
+            (agreeing().any(|mark| mark.of == Of::Subject), agreeing().count())
+        };
         let Some(first) = allowed.iter().copied().rev().max_by_key(|it| support(*it)) else { return };
         let Some(against) = marks.iter().find(|mark| !mark.shapes.contains(&first)) else { return };
         let Some(second) = allowed.iter().copied().filter(|it| against.shapes.contains(it)).rev().max_by_key(|it| support(*it)) else {
@@ -149,7 +162,7 @@ impl Reader {
             reading(first, second, priority),
             reading(second, first, priority),
         );
-        let help = Some(format!("keep the fields of one shape; the annotation `{}` can name it", names::SHAPE));
+        let help = Some("keep the fields of one shape".to_owned());
         self.within("spec", |r| r.problem(Consequence::Refused, "mixed-shapes", against.span, message, help));
     }
 }
@@ -200,7 +213,9 @@ fn title(shape: Shape) -> &'static str {
 }
 
 fn titles(shapes: &[Shape]) -> String {
-    let titles: Vec<&str> = shapes.iter().map(|it| title(*it)).collect();
+    let mut shapes = shapes.to_vec();
+    shapes.sort_unstable();
+    let titles: Vec<&str> = shapes.into_iter().map(title).collect();
     titles.join(" and ")
 }
 
@@ -220,12 +235,12 @@ fn marks(object: &Node<'_>) -> Vec<Mark> {
     let Some(spec) = object.get("spec") else { return marks };
     let path = FieldPath::default().field("spec");
     if let Some(subject) = spec.get("subject") {
-        mark(&mut marks, subject, &path.clone().field("subject"), subject_field);
+        mark(&mut marks, Of::Subject, subject, &path.clone().field("subject"), subject_field);
     }
     for (list, peers) in [("ingress", "from"), ("egress", "to")] {
         for (at, rule) in items(spec, list).enumerate() {
             let path = path.clone().field(list).index(at);
-            mark(&mut marks, rule, &path, rule_field);
+            mark(&mut marks, Of::Rule, rule, &path, rule_field);
             for (at, peer) in items(rule, peers).enumerate() {
                 mark_peer(&mut marks, peer, &path.clone().field(peers).index(at));
             }
@@ -235,24 +250,24 @@ fn marks(object: &Node<'_>) -> Vec<Mark> {
 }
 
 fn mark_peer(marks: &mut Vec<Mark>, peer: &Node<'_>, path: &FieldPath) {
-    mark(marks, peer, path, peer_field);
+    mark(marks, Of::Rule, peer, path, peer_field);
     if let Some(namespaces) = peer.get("namespaces") {
         let path = path.clone().field("namespaces");
         if matches!(&namespaces.value, Value::Map(entries) if entries.is_empty()) {
-            marks.push(Mark { shapes: ALL_NAMESPACES, path: path.clone(), span: namespaces.span, stray: false });
+            marks.push(Mark { shapes: ALL_NAMESPACES, path: path.clone(), span: namespaces.span, of: Of::Empty });
         }
-        mark(marks, namespaces, &path, namespaces_field);
+        mark(marks, Of::Rule, namespaces, &path, namespaces_field);
     }
     if let Some(pods) = peer.get("pods") {
-        mark(marks, pods, &path.clone().field("pods"), pods_field);
+        mark(marks, Of::Rule, pods, &path.clone().field("pods"), pods_field);
     }
 }
 
-fn mark(marks: &mut Vec<Mark>, node: &Node<'_>, path: &FieldPath, shapes: fn(&str) -> Option<&'static [Shape]>) {
+fn mark(marks: &mut Vec<Mark>, of: Of, node: &Node<'_>, path: &FieldPath, shapes: fn(&str) -> Option<&'static [Shape]>) {
     let Value::Map(entries) = &node.value else { return };
     let set = entries.iter().filter(|it| it.value.value != Value::Null);
     let known = set.filter_map(|Entry { key, key_span, .. }| shapes(key).map(|shapes| (key, *key_span, shapes)));
-    marks.extend(known.map(|(key, span, shapes)| Mark { shapes, path: path.clone().field(key.to_string()), span, stray: true }));
+    marks.extend(known.map(|(key, span, shapes)| Mark { shapes, path: path.clone().field(key.to_string()), span, of }));
 }
 
 fn items<'n, 'a>(node: &'n Node<'a>, list: &str) -> impl Iterator<Item = &'n Node<'a>> {

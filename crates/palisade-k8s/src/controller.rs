@@ -1,6 +1,6 @@
 //! Whose policy it is. SPEC: semantics 4 (KEP-5790).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use palisade_api::names::{CONTROLLER_LABEL, CONTROLLER_NAME, DISABLED_VALUES};
 use palisade_api::{Body, Meta};
@@ -81,6 +81,53 @@ impl Controller {
             message: message.into(),
             help: Some(help.into()),
         }
+    }
+}
+
+/// What a value of the label means for one controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Whose {
+    /// There is no label: the policy is for all.
+    Everybodys,
+    /// It names the controller.
+    Ours,
+    /// It names another.
+    Foreign,
+    /// It is empty.
+    Nobodys,
+    /// It is a value that switches a policy off.
+    SwitchedOff,
+}
+
+/// The policies that have one value of the label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Labelled {
+    /// None for those without the label.
+    pub value: Option<Box<str>>,
+    pub whose: Whose,
+    /// How many there are of each kind, by the kind as the API spells it.
+    pub policies: BTreeMap<Box<str>, usize>,
+}
+
+impl Controller {
+    fn whose(&self, value: Option<&str>) -> Whose {
+        match value {
+            None => Whose::Everybodys,
+            Some("") => Whose::Nobodys,
+            Some(it) if self.names.contains(it) => Whose::Ours,
+            Some(it) if self.is_disabled(it) => Whose::SwitchedOff,
+            Some(_) => Whose::Foreign,
+        }
+    }
+
+    /// Policies by their value of the label: those without it first.
+    pub(crate) fn labelled<'o>(&self, objects: impl Iterator<Item = (&'o ObjectKey, &'o Body)>) -> Vec<Labelled> {
+        let mut found: BTreeMap<Option<Box<str>>, BTreeMap<Box<str>, usize>> = BTreeMap::new();
+        for (key, meta) in objects.filter_map(|(key, body)| Some((key, policy_meta(body)?))) {
+            let of_value = found.entry(meta.labels.get(CONTROLLER_LABEL).map(Box::from)).or_default();
+            *of_value.entry(key.kind.clone()).or_default() += 1;
+        }
+        found.into_iter().map(|(value, policies)| Labelled { whose: self.whose(value.as_deref()), value, policies }).collect()
     }
 }
 

@@ -9,7 +9,7 @@ use palisade_api::{Body, Consequence, Object, Problem, Skipped, names, read_obje
 use palisade_model::{Diagnostic, Location, Model, Severity, Shape};
 
 use crate::Text;
-use crate::controller::Controller;
+use crate::controller::{Controller, Labelled};
 use crate::sources::{Extent, KEP2091_KIND, ObjectKey, Sources};
 use crate::words::quoted;
 use crate::{cluster, policy};
@@ -34,6 +34,8 @@ pub struct Snapshot {
     pub sources: Sources,
     /// How many objects of each kind were read that policy does not depend on.
     pub irrelevant: BTreeMap<String, usize>,
+    /// Which controllers the policies are for, also those that do not count here.
+    pub labelled: Vec<Labelled>,
 }
 
 impl Index {
@@ -90,12 +92,13 @@ impl Index {
                 policy => model.policies.extend(policy),
             }
         }
+        let labelled = self.controller.labelled(self.objects.iter());
         policy::sort(&mut model);
         diagnostics.extend(self.assume_namespaces(&mut model));
         diagnostics.extend(shared_addresses(&model));
         diagnostics.extend(policy::relations(&model, &self.sources));
         diagnostics.extend(policy::merged_order(&model));
-        Snapshot { model, diagnostics, sources: self.sources.clone(), irrelevant: self.irrelevant.clone() }
+        Snapshot { model, diagnostics, sources: self.sources.clone(), irrelevant: self.irrelevant.clone(), labelled }
     }
 
     /// Two objects of KEP-2091 in two groups, which answers could not tell apart.
@@ -194,7 +197,7 @@ impl Index {
         let help = match (line.contains("{{"), line.starts_with('\t') || line.trim_start_matches(' ').starts_with('\t')) {
             (true, _) => "this looks like a template; render it first: helm template . | palisade … -f -",
             (false, true) => "YAML does not take tabs for indentation",
-            (false, false) => "objects in other documents of this file still count",
+            (false, false) => problem.help.as_deref().unwrap_or("objects in other documents of this file still count"),
         };
         self.diagnostics.push(Diagnostic {
             severity: Severity::Error,

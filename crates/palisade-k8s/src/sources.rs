@@ -4,6 +4,7 @@
 
 mod beside;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -107,18 +108,22 @@ impl Sources {
         self.objects.remove(key);
     }
 
-    fn extent(&self, key: &ObjectKey) -> Option<&Extent> {
-        let original = || {
-            let kind = PolicyKind::Kep2091.as_str().into();
-            let original = ObjectKey { kind, ..key.clone() };
-            (*key.kind == *KEP2091_KIND).then(|| self.objects.get(&original)).flatten()
-        };
-        self.objects.get(key).or_else(original)
+    /// The key of the object that a policy was read from.
+    pub fn key_of(&self, policy: &PolicyRef) -> ObjectKey {
+        self.resolved(&ObjectKey::from(policy)).into_owned()
+    }
+
+    /// The key itself, or that of the original group.
+    fn resolved<'k>(&self, key: &'k ObjectKey) -> Cow<'k, ObjectKey> {
+        if *key.kind != *KEP2091_KIND || self.objects.contains_key(key) {
+            return Cow::Borrowed(key);
+        }
+        Cow::Owned(ObjectKey { kind: PolicyKind::Kep2091.as_str().into(), ..key.clone() })
     }
 
     /// The place of a field of an object: of the first path that leads all the way, else of as much of a path as exists.
     pub fn find(&self, key: &ObjectKey, paths: &[FieldPath]) -> Option<Excerpt> {
-        let extent = self.extent(key)?;
+        let extent = self.objects.get(self.resolved(key).as_ref())?;
         let text = self.texts.get(extent.text)?;
         let own = OwnText::of(&text.content, extent.span)?;
         let document = yaml::documents(&own.content).next()?.ok()?;
@@ -141,7 +146,7 @@ impl Sources {
 
     /// Where an object begins.
     pub fn location(&self, key: &ObjectKey) -> Option<Location> {
-        let extent = self.extent(key)?;
+        let extent = self.objects.get(self.resolved(key).as_ref())?;
         let text = self.texts.get(extent.text)?;
         Some(Location { file: text.file.clone(), line: extent.span.line, column: extent.span.column })
     }

@@ -5,6 +5,7 @@ mod diff;
 mod exposure;
 mod lab;
 mod matrix;
+mod status;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,6 +15,7 @@ pub use diff::{Diff, DiffBecause, DiffCause, DiffChange, DiffDiagnostic, DiffEnd
 pub use exposure::{Exposed, Exposure, ExposureExample, ExposureLabelled, ExposureRange, ExposureRow, ExposureTraffic};
 pub use lab::{Found, LabNode, LabPod, LabService, LabStatus, Probe, ProbeReport};
 pub use matrix::{Matrix, MatrixEnd, MatrixRow, MatrixTraffic};
+pub use status::{Status, StatusController, StatusEnds, StatusPolicies};
 
 /// The `apiVersion` of everything in here.
 pub const API_VERSION: &str = "palisade.dev/v1";

@@ -6,7 +6,7 @@ use palisade_model::{
     Diagnostic, Direction, Labels, Model, NamespaceSet, Peer, PeerSet, Policy, RelativeNamespaces, RelativeSelector, Severity, Subject,
 };
 
-use crate::sources::{ObjectKey, Sources};
+use crate::sources::Sources;
 use crate::words::quoted;
 
 /// Whose labels are compared.
@@ -34,12 +34,13 @@ enum Is {
 pub(crate) fn relations(model: &Model, sources: &Sources) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for policy in &model.policies {
+        let key = sources.key_of(&policy.origin);
         for (comparison, path) in comparisons(policy) {
             let warn = |code, message: String, help: &str| Diagnostic {
                 severity: Severity::Warning,
                 code,
-                location: sources.location(&ObjectKey::from(&policy.origin)),
-                object: ObjectKey::from(&policy.origin).to_string().into(),
+                location: sources.location(&key),
+                object: key.to_string().into(),
                 path: path.clone().into(),
                 message: message.into(),
                 help: Some(help.into()),
@@ -89,13 +90,12 @@ fn comparison(of: Of, selector: &RelativeSelector) -> Option<Comparison<'_>> {
 fn lacking(model: &Model, policy: &Policy, comparison: &Comparison<'_>) -> Option<String> {
     let lacks = |labels: &Labels| comparison.keys.iter().any(|key| labels.get(key).is_none());
     let names: Vec<Box<str>> = subjects(model, policy, comparison.of).filter(|(_, labels)| lacks(labels)).map(|(name, _)| name).collect();
-    let what = match comparison.of {
-        Of::Namespaces => "namespaces",
-        Of::Pods => "pods",
-    };
     let keys = quoted(comparison.keys);
-    (!names.is_empty())
-        .then(|| format!("has no peers for subjects that lack a label that is compared ({keys}): the {what} {}", quoted(&names)))
+    let (who, whose) = match comparison.of {
+        Of::Namespaces => ("the pods of ", "whose namespace lacks"),
+        Of::Pods => ("", "which lack"),
+    };
+    (!names.is_empty()).then(|| format!("matches nobody for {who}{}, {whose} a label that is compared ({keys})", quoted(&names)))
 }
 
 /// What `notSameLabels` of several keys leaves open, and for whom it matters.
