@@ -15,6 +15,7 @@ const GENERATED: &[(&str, &[&str])] = &[
     ("docs/schema/diff.v1.json", &["schema", "diff"]),
     ("docs/schema/allowance.v1.json", &["schema", "allowance"]),
     ("docs/schema/exposure.v1.json", &["schema", "exposure"]),
+    ("docs/schema/conversion.v1.json", &["schema", "conversion"]),
     ("docs/schema/status.v1.json", &["schema", "status"]),
     ("docs/schema/probe-report.v1.json", &["schema", "probe-report"]),
     ("docs/schema/lab-status.v1.json", &["schema", "lab-status"]),

@@ -2,6 +2,8 @@
 //!
 //! Only the extent of an object's document is kept. Whoever wants to point at a field pays for reading that document again.
 
+mod beside;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,6 +14,8 @@ use palisade_api::yaml;
 use palisade_model::{Location, PolicyKind, PolicyRef};
 
 use crate::Text;
+
+pub use beside::Beside;
 
 /// Names one object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

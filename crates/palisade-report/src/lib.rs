@@ -5,6 +5,7 @@
 #![warn(missing_docs, clippy::as_conversions)]
 
 pub mod allow;
+pub mod converted;
 mod crowd;
 mod denied;
 pub mod diff;

@@ -20,6 +20,7 @@ Examples:
   palisade diff main/ branch/                                     which connections a change opens and closes, and why
   palisade exposure -f manifests/ --only unprotected              what is open to everybody, what nothing protects
   palisade allow shop/web shop/db 5432 -f manifests/              what to write so that it is allowed
+  palisade convert --to clusternetworkpolicy -f manifests/        policies in another shape, with the same reach
   palisade lab up -f manifests/                                   a cluster of namespaces, with real packets
 
 As a kubectl plugin: name the binary kubectl-palisade, on your PATH, and say `kubectl palisade …`.
@@ -58,6 +59,7 @@ pub(crate) enum Command {
     Diff(DiffArgs),
     Exposure(ExposureArgs),
     Allow(allow::AllowArgs),
+    Convert(crate::convert::ConvertArgs),
     Status(StatusArgs),
     Nft(NftArgs),
     Lab(crate::lab::LabArgs),
@@ -519,6 +521,8 @@ pub(crate) enum SchemaOf {
     Exposure,
     /// The schema of `allow -o json`
     Allowance,
+    /// The schema of `convert -o json`
+    Conversion,
     /// The schema of `status -o json`
     Status,
     /// The schema of `lab probe -o json`

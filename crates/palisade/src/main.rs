@@ -5,6 +5,7 @@
 mod allow;
 mod cli;
 mod completions;
+mod convert;
 mod demo;
 mod diff;
 mod explain;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         cli::Command::Diff(args) => diff::run(args),
         cli::Command::Exposure(args) => exposure::run(args),
         cli::Command::Allow(args) => allow::run(args),
+        cli::Command::Convert(args) => convert::run(args),
         cli::Command::Status(args) => status::run(args),
         cli::Command::Nft(args) => nft::run(args),
         cli::Command::Lab(args) => lab::run(args, printer),
