@@ -193,7 +193,7 @@ fn count(number: usize, one: &str, many: &str) -> String {
 }
 
 /// A line of the user's YAML, marked as rustc would.
-fn excerpt(mark: &Mark) -> String {
+pub(crate) fn excerpt(mark: &Mark) -> String {
     let span = mark.start.min(mark.line.len())..mark.end.min(mark.line.len());
     let snippet = Snippet::source(mark.line.as_str())
         .line_start(mark.place.line)

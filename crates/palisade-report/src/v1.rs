@@ -3,6 +3,7 @@
 mod diff;
 mod exposure;
 mod lab;
+mod lint;
 mod matrix;
 
 use schemars::JsonSchema;
@@ -11,6 +12,7 @@ use serde::Serialize;
 pub use diff::{Diff, DiffBecause, DiffCause, DiffChange, DiffDiagnostic, DiffEnds, DiffVerb, DiffVersion, DiffWithin, DiffWorkload};
 pub use exposure::{Exposed, Exposure, ExposureExample, ExposureLabelled, ExposureRange, ExposureRow, ExposureTraffic};
 pub use lab::{Found, LabNode, LabPod, LabService, LabStatus, Probe, ProbeReport};
+pub use lint::{LintFinding, LintPlace, LintReport, LintRule};
 pub use matrix::{Matrix, MatrixEnd, MatrixRow, MatrixTraffic};
 
 /// The `apiVersion` of everything in here.

@@ -17,6 +17,7 @@ Examples:
   palisade matrix -f manifests/ -o csv                            who reaches whom, on which ports
   palisade diff main/ branch/                                     which connections a change opens and closes, and why
   palisade exposure -f manifests/ --only unprotected              what is open to everybody, what nothing protects
+  palisade lint -f manifests/                                     what is probably wrong with policies that are valid
   palisade lab up -f manifests/                                   a cluster of namespaces, with real packets
 
 As a kubectl plugin: name the binary kubectl-palisade, on your PATH, and say `kubectl palisade …`.
@@ -54,6 +55,7 @@ pub(crate) enum Command {
     Matrix(MatrixArgs),
     Diff(DiffArgs),
     Exposure(ExposureArgs),
+    Lint(crate::lint::LintArgs),
     Nft(NftArgs),
     Lab(crate::lab::LabArgs),
     Demo(DemoArgs),
@@ -485,6 +487,8 @@ pub(crate) enum SchemaOf {
     Diff,
     /// The schema of `exposure -o json`
     Exposure,
+    /// The schema of `lint -o json`
+    LintReport,
     /// The schema of `lab probe -o json`
     ProbeReport,
     /// The schema of `lab status -o json`
@@ -495,4 +499,6 @@ pub(crate) enum SchemaOf {
     Names,
     /// Every command with its help, as Markdown
     Cli,
+    /// Every rule of `lint`, as Markdown
+    Lints,
 }

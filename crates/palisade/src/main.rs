@@ -10,6 +10,7 @@ mod explain;
 mod exposure;
 mod input;
 mod lab;
+mod lint;
 mod matrix;
 mod names;
 mod nft;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         cli::Command::Matrix(args) => matrix::run(args, printer),
         cli::Command::Diff(args) => diff::run(args),
         cli::Command::Exposure(args) => exposure::run(args),
+        cli::Command::Lint(args) => lint::run(args),
         cli::Command::Nft(args) => nft::run(args),
         cli::Command::Lab(args) => lab::run(args, printer),
         cli::Command::Demo(args) => demo::run(args, printer),

@@ -15,11 +15,13 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<Outcome> {
         SchemaOf::Matrix => schema_of::<v1::Matrix>()?,
         SchemaOf::Diff => schema_of::<v1::Diff>()?,
         SchemaOf::Exposure => schema_of::<v1::Exposure>()?,
+        SchemaOf::LintReport => schema_of::<v1::LintReport>()?,
         SchemaOf::ProbeReport => schema_of::<v1::ProbeReport>()?,
         SchemaOf::LabStatus => schema_of::<v1::LabStatus>()?,
         SchemaOf::Denial => schema_of::<v1::Denial>()?,
         SchemaOf::Names => names(),
         SchemaOf::Cli => commands(),
+        SchemaOf::Lints => crate::lint::reference(),
     }))
 }
 

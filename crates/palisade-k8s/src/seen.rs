@@ -1,0 +1,32 @@
+//! Other ways to look at the objects of an index: one by one, and as a controller sees them that does not know the label.
+
+use palisade_api::Body;
+
+use crate::controller::CONTROLLER_LABEL;
+use crate::index::{Index, Snapshot};
+use crate::sources::{ObjectKey, Sources};
+
+impl Index {
+    /// The objects as they were read, by name.
+    pub fn objects(&self) -> impl Iterator<Item = (&ObjectKey, &Body)> {
+        self.objects.iter()
+    }
+
+    /// Where each object stands.
+    pub fn sources(&self) -> &Sources {
+        &self.sources
+    }
+
+    /// What the objects mean to a controller that takes every policy for its own, whatever its label says.
+    pub fn label_blind(&self) -> Snapshot {
+        let mut blind = self.clone();
+        for body in blind.objects.values_mut() {
+            match body {
+                Body::NetworkPolicy(it) => it.meta.labels.remove(CONTROLLER_LABEL),
+                Body::ClusterNetworkPolicy(it) => it.meta.labels.remove(CONTROLLER_LABEL),
+                Body::Pod(_) | Body::Workload(_) | Body::Namespace(_) | Body::Node(_) | Body::Service(_) | Body::Nothing(_) => {}
+            }
+        }
+        blind.snapshot()
+    }
+}

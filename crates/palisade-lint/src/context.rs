@@ -1,0 +1,182 @@
+//! What checks look at: the objects as they were read, the model that they make, and who reaches whom.
+
+use std::cell::{RefCell, RefMut};
+use std::collections::{BTreeMap, BTreeSet};
+
+use palisade_api::{Body, NetworkPolicy};
+use palisade_engine::{Compiled, Reach};
+use palisade_k8s::{FieldPath, Index, ObjectKey, Sources};
+use palisade_model::{
+    Direction, EndpointId, LabelSelector, Labels, Model, NamespaceSet, Peer, PeerSet, Policy, PolicyRef, PortMatch, PortSet, Rule, RuleRef,
+    Subject,
+};
+
+/// Everything that a check may look at.
+#[derive(Debug)]
+pub struct Context<'a> {
+    index: &'a Index,
+    /// What the objects mean to us.
+    pub model: &'a Model,
+    /// What they mean to a controller that does not know whose policies are whose.
+    pub blind: &'a Model,
+    reach: RefCell<Reach<'a>>,
+    crowds: BTreeMap<&'a str, Vec<Crowd<'a>>>,
+    /// Policies that count.
+    ours: BTreeSet<ObjectKey>,
+}
+
+/// Pods of one namespace with the same labels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Crowd<'a> {
+    /// Their namespace.
+    pub namespace: &'a str,
+    /// Their labels.
+    pub labels: &'a Labels,
+    /// Who they are, in name order; never empty.
+    pub pods: Vec<EndpointId>,
+}
+
+/// A rule in its place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Placed<'a> {
+    pub(crate) policy: &'a Policy,
+    pub(crate) direction: Direction,
+    pub(crate) rule: &'a Rule,
+}
+
+impl Placed<'_> {
+    pub(crate) fn reference(&self) -> RuleRef {
+        RuleRef { policy: self.policy.origin.clone(), direction: self.direction, index: self.rule.index, name: self.rule.name.clone() }
+    }
+}
+
+impl<'a> Context<'a> {
+    /// The context of the objects of an index.
+    pub fn new(index: &'a Index, model: &'a Model, blind: &'a Model, compiled: &'a Compiled) -> Context<'a> {
+        let mut by_labels: BTreeMap<(&str, &Labels), Vec<EndpointId>> = BTreeMap::new();
+        for (at, endpoint) in model.endpoints.iter().enumerate() {
+            by_labels.entry((&endpoint.name.namespace, &endpoint.labels)).or_default().push(EndpointId(at));
+        }
+        let mut crowds: BTreeMap<&str, Vec<Crowd<'_>>> = BTreeMap::new();
+        for ((namespace, labels), pods) in by_labels {
+            crowds.entry(namespace).or_default().push(Crowd { namespace, labels, pods });
+        }
+        let ours = model.policies.iter().map(|it| ObjectKey::from(&it.origin)).collect();
+        Context { index, model, blind, reach: RefCell::new(compiled.reach()), crowds, ours }
+    }
+
+    /// Who reaches whom.
+    pub(crate) fn reach(&self) -> RefMut<'_, Reach<'a>> {
+        self.reach.borrow_mut()
+    }
+
+    /// The texts.
+    pub(crate) fn sources(&self) -> &'a Sources {
+        self.index.sources()
+    }
+
+    /// Every object as it was read.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = (&'a ObjectKey, &'a Body)> {
+        self.index.objects()
+    }
+
+    /// The NetworkPolicies that count, as they were read.
+    pub(crate) fn network_policies(&self) -> impl Iterator<Item = (&'a ObjectKey, &'a NetworkPolicy)> {
+        self.objects().filter_map(|(key, body)| match body {
+            Body::NetworkPolicy(it) if self.ours.contains(key) => Some((key, it)),
+            _ => None,
+        })
+    }
+
+    /// Whether a field was written, whatever its value.
+    pub(crate) fn is_written(&self, key: &ObjectKey, path: &FieldPath) -> bool {
+        self.sources().find(key, std::slice::from_ref(path)).is_some_and(|it| it.path == *path)
+    }
+
+    /// Whether every namespace was read as an object, so that its labels are known.
+    pub(crate) fn knows_namespace_labels(&self) -> bool {
+        self.model.namespaces.values().all(|it| !it.assumed)
+    }
+
+    /// The namespaces of a set.
+    pub(crate) fn namespaces<'s>(&'s self, set: &'s NamespaceSet) -> impl Iterator<Item = &'a str> + 's {
+        let names = self.model.namespaces.iter().filter(move |(name, namespace)| match set {
+            NamespaceSet::Own(own) => own == *name,
+            NamespaceSet::Matching(selector) => selector.matches(&namespace.labels),
+        });
+        names.map(|(name, _)| name.as_ref())
+    }
+
+    /// The pods of a set.
+    pub(crate) fn pods<'s>(&'s self, namespaces: &'s NamespaceSet, pods: &'s LabelSelector) -> impl Iterator<Item = &'s Crowd<'a>> + 's {
+        let crowds = self.namespaces(namespaces).filter_map(|name| self.crowds.get(name)).flatten();
+        crowds.filter(move |it| pods.matches(it.labels))
+    }
+
+    /// All pods.
+    pub(crate) fn all_pods(&self) -> impl Iterator<Item = &Crowd<'a>> {
+        self.crowds.values().flatten()
+    }
+
+    /// The pods that a policy speaks about.
+    pub(crate) fn subjects<'s>(&'s self, policy: &'s Policy) -> Vec<&'s Crowd<'a>> {
+        match &policy.subject {
+            Subject::Pods { namespaces, pods } => self.pods(namespaces, pods).collect(),
+            Subject::Unknown => Vec::new(),
+        }
+    }
+
+    /// Every rule of every policy.
+    pub(crate) fn rules(&self) -> impl Iterator<Item = Placed<'a>> {
+        let of = |policy: &'a Policy| {
+            Direction::BOTH
+                .into_iter()
+                .flat_map(move |direction| policy.rules.of(direction).iter().map(move |rule| Placed { policy, direction, rule }))
+        };
+        self.model.policies.iter().flat_map(of)
+    }
+
+    /// The name of a pod.
+    pub(crate) fn name(&self, pod: EndpointId) -> String {
+        self.model.endpoint(pod).map(|it| it.name.to_string()).unwrap_or_default()
+    }
+
+    /// Some of the pods by name, and how many more there are.
+    pub(crate) fn named(&self, pods: impl IntoIterator<Item = EndpointId>) -> String {
+        listed(pods.into_iter().map(|it| self.name(it)))
+    }
+}
+
+/// How many names a message has.
+const NAMED: usize = 3;
+
+/// Some names, and how many more there are.
+pub(crate) fn listed(names: impl IntoIterator<Item = String>) -> String {
+    let names: Vec<String> = names.into_iter().collect();
+    let shown = names.iter().take(NAMED).cloned().collect::<Vec<_>>();
+    match names.len() - shown.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// The entries of a rule's peers; none for everyone.
+pub(crate) fn peers(rule: &Rule) -> &[Peer] {
+    match &rule.peers {
+        PeerSet::Of(peers) => peers,
+        PeerSet::Any | PeerSet::AnyButOwnNode => &[],
+    }
+}
+
+/// The entries of a rule's traffic; none for any.
+pub(crate) fn ports(rule: &Rule) -> &[PortMatch] {
+    match &rule.ports {
+        PortSet::Of(ports) => ports,
+        PortSet::Any => &[],
+    }
+}
+
+/// `np/shop/db` as people say it: `NetworkPolicy shop/db`.
+pub(crate) fn called(policy: &PolicyRef) -> String {
+    ObjectKey::from(policy).to_string()
+}
