@@ -7,9 +7,12 @@ use palisade_api::{Body, NetworkPolicy};
 use palisade_engine::{Compiled, Reach};
 use palisade_k8s::{FieldPath, Index, ObjectKey, Sources};
 use palisade_model::{
-    Direction, EndpointId, LabelSelector, Labels, Model, NamespaceSet, Peer, PeerSet, Policy, PolicyRef, PortMatch, PortSet, Rule, RuleRef,
-    Subject,
+    Direction, EndpointId, IpBlock, LabelSelector, Labels, Model, NamespaceSet, Peer, PeerSet, Policy, PolicyRef, PortMatch, PortSet, Rule,
+    RuleRef, Subject,
 };
+
+use crate::finding::Spot;
+use crate::paths;
 
 /// Everything that a check may look at.
 #[derive(Debug)]
@@ -42,6 +45,30 @@ pub(crate) struct Placed<'a> {
     pub(crate) policy: &'a Policy,
     pub(crate) direction: Direction,
     pub(crate) rule: &'a Rule,
+}
+
+/// A block of addresses in its place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Block<'a> {
+    pub(crate) placed: Placed<'a>,
+    /// The entry of `from` or `to`.
+    pub(crate) peer: usize,
+    /// Its place among the blocks of that entry.
+    pub(crate) at: usize,
+    pub(crate) block: &'a IpBlock,
+}
+
+impl Block<'_> {
+    /// Its place in the text.
+    pub(crate) fn spot(&self, label: impl Into<String>) -> Spot {
+        let rule = self.placed.reference();
+        Spot::of(&rule.policy, paths::block(&rule, self.peer, self.at), label)
+    }
+
+    /// Whether it is one address.
+    pub(crate) fn is_one_address(&self) -> bool {
+        self.block.cidr.prefix_len() == self.block.cidr.max_prefix_len()
+    }
 }
 
 impl Placed<'_> {
@@ -136,6 +163,15 @@ impl<'a> Context<'a> {
         self.model.policies.iter().flat_map(of)
     }
 
+    /// Every block of addresses that some rule names.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = Block<'a>> {
+        self.rules().flat_map(|placed| {
+            let entries = peers(placed.rule).iter().enumerate();
+            entries
+                .flat_map(move |(peer, entry)| networks(entry).iter().enumerate().map(move |(at, block)| Block { placed, peer, at, block }))
+        })
+    }
+
     /// The name of a pod.
     pub(crate) fn name(&self, pod: EndpointId) -> String {
         self.model.endpoint(pod).map(|it| it.name.to_string()).unwrap_or_default()
@@ -165,6 +201,14 @@ pub(crate) fn peers(rule: &Rule) -> &[Peer] {
     match &rule.peers {
         PeerSet::Of(peers) => peers,
         PeerSet::Any | PeerSet::AnyButOwnNode => &[],
+    }
+}
+
+/// The blocks of an entry.
+pub(crate) fn networks(peer: &Peer) -> &[IpBlock] {
+    match peer {
+        Peer::Networks(blocks) => blocks,
+        Peer::Pods { .. } | Peer::Relative(_) | Peer::Nodes(_) | Peer::Domains(_) | Peer::Unreadable => &[],
     }
 }
 
