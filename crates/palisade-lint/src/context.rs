@@ -2,17 +2,18 @@
 
 use std::cell::{RefCell, RefMut};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use palisade_api::{Body, NetworkPolicy};
 use palisade_engine::{Compiled, Reach};
 use palisade_k8s::{FieldPath, Index, ObjectKey, Sources};
 use palisade_model::{
-    Direction, EndpointId, IpBlock, LabelSelector, Labels, Model, NamespaceSet, Peer, PeerSet, Policy, PolicyRef, PortMatch, PortSet, Rule,
-    RuleRef, Subject,
+    Direction, End, EndpointId, HostPod, IpBlock, LabelSelector, Labels, Model, NamespaceSet, NodeId, Peer, PeerSet, Policy, PolicyRef,
+    PortMatch, PortSet, Rule, RuleRef, Subject, Tier,
 };
 
 use crate::finding::Spot;
-use crate::paths;
+use crate::paths::{self, Of};
 
 /// Everything that a check may look at.
 #[derive(Debug)]
@@ -24,8 +25,23 @@ pub struct Context<'a> {
     pub blind: &'a Model,
     reach: RefCell<Reach<'a>>,
     crowds: BTreeMap<&'a str, Vec<Crowd<'a>>>,
+    /// Pods on the network of their node, by namespace.
+    host_pods: BTreeMap<&'a str, Vec<&'a HostPod>>,
+    /// The values that pods have for a key, and namespaces.
+    values: [BTreeMap<&'a str, BTreeSet<&'a str>>; 2],
+    /// Who has an address.
+    addresses: BTreeMap<IpAddr, Owner>,
     /// Policies that count.
     ours: BTreeSet<ObjectKey>,
+}
+
+/// Who has an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Pod(EndpointId),
+    Node(NodeId),
+    /// The place of a Service in the model.
+    Service(usize),
 }
 
 /// Pods of one namespace with the same labels.
@@ -88,8 +104,30 @@ impl<'a> Context<'a> {
         for ((namespace, labels), pods) in by_labels {
             crowds.entry(namespace).or_default().push(Crowd { namespace, labels, pods });
         }
+        let mut host_pods: BTreeMap<&str, Vec<&HostPod>> = BTreeMap::new();
+        for pod in model.nodes.iter().flat_map(|it| &it.host_pods) {
+            host_pods.entry(&pod.name.namespace).or_default().push(pod);
+        }
+        let of_pods = values(crowds.values().flatten().map(|it| it.labels).chain(host_pods.values().flatten().map(|it| &it.labels)));
+        let of_namespaces = values(model.namespaces.values().map(|it| &it.labels));
         let ours = model.policies.iter().map(|it| ObjectKey::from(&it.origin)).collect();
-        Context { index, model, blind, reach: RefCell::new(compiled.reach()), crowds, ours }
+        Context {
+            index,
+            model,
+            blind,
+            reach: RefCell::new(compiled.reach()),
+            crowds,
+            host_pods,
+            values: [of_pods, of_namespaces],
+            addresses: owners(model),
+            ours,
+        }
+    }
+
+    /// Who of the cluster is in a block.
+    pub(crate) fn owners_in<'s>(&'s self, block: &'s IpBlock) -> impl Iterator<Item = Owner> + 's {
+        let (first, last) = (block.cidr.network(), block.cidr.broadcast());
+        self.addresses.range(first..=last).filter(|(address, _)| block.contains(**address)).map(|(_, owner)| *owner)
     }
 
     /// Who reaches whom.
@@ -140,6 +178,33 @@ impl<'a> Context<'a> {
         crowds.filter(move |it| pods.matches(it.labels))
     }
 
+    /// The host-network pods that a selector would mean, if it could.
+    pub(crate) fn host_pods<'s>(&'s self, namespaces: &'s NamespaceSet, pods: &'s LabelSelector) -> impl Iterator<Item = &'a HostPod> + 's {
+        let all = self.namespaces(namespaces).filter_map(|name| self.host_pods.get(name)).flatten().copied();
+        all.filter(move |it| pods.matches(&it.labels))
+    }
+
+    /// The values that somebody of the cluster has for a key.
+    pub(crate) fn values(&self, of: Of) -> &BTreeMap<&'a str, BTreeSet<&'a str>> {
+        let [pods, namespaces] = &self.values;
+        match of {
+            Of::Pods => pods,
+            Of::Namespaces => namespaces,
+        }
+    }
+
+    /// A pod of a crowd, at its first address: policy does the same with the traffic of all of them.
+    pub(crate) fn end(&self, crowd: &Crowd<'_>) -> Option<End> {
+        self.reach().ends(*crowd.pods.first()?).next()
+    }
+
+    /// The tiers that have something to say about the traffic of pods.
+    pub(crate) fn tiers(&self, crowd: &Crowd<'_>, direction: Direction) -> Vec<Tier> {
+        let Some(end) = self.end(crowd) else { return Vec::new() };
+        let reach = self.reach();
+        reach.alike(&end).map(|it| reach.tiers(it.treated(direction)).collect()).unwrap_or_default()
+    }
+
     /// All pods.
     pub(crate) fn all_pods(&self) -> impl Iterator<Item = &Crowd<'a>> {
         self.crowds.values().flatten()
@@ -181,6 +246,28 @@ impl<'a> Context<'a> {
     pub(crate) fn named(&self, pods: impl IntoIterator<Item = EndpointId>) -> String {
         listed(pods.into_iter().map(|it| self.name(it)))
     }
+}
+
+fn values<'a>(all: impl Iterator<Item = &'a Labels>) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
+    let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (key, value) in all.flat_map(Labels::iter) {
+        values.entry(key).or_default().insert(value);
+    }
+    values
+}
+
+/// A pod before a node before a Service, where several claim an address.
+fn owners(model: &Model) -> BTreeMap<IpAddr, Owner> {
+    let mut owners = BTreeMap::new();
+    let pods = model.endpoints.iter().enumerate().map(|(at, it)| (Owner::Pod(EndpointId(at)), it.addresses.as_slice()));
+    let nodes = model.nodes.iter().enumerate().map(|(at, it)| (Owner::Node(NodeId(at)), it.addresses.as_slice()));
+    let services = model.services.iter().enumerate().map(|(at, it)| (Owner::Service(at), it.addresses()));
+    for (owner, addresses) in pods.chain(nodes).chain(services) {
+        for address in addresses {
+            owners.entry(*address).or_insert(owner);
+        }
+    }
+    owners
 }
 
 /// How many names a message has.

@@ -1,8 +1,10 @@
 //! A block that was meant for a Service.
 
-use palisade_model::{Service, Severity};
+use std::collections::BTreeSet;
 
-use crate::context::{Block, Context, listed};
+use palisade_model::Severity;
+
+use crate::context::{Block, Context, Owner, listed};
 use crate::finding::Finding;
 use crate::rule::{Needs, Rule};
 
@@ -26,14 +28,20 @@ fn check(context: &Context<'_>) -> Vec<Finding> {
 }
 
 fn finding(context: &Context<'_>, block: &Block<'_>) -> Option<Finding> {
-    let holds = |service: &Service| service.addresses().iter().any(|it| block.block.contains(*it));
-    let services: Vec<&Service> = context.model.services.iter().filter(|it| holds(it)).collect();
-    let pods = context.model.endpoints.iter().flat_map(|it| &it.addresses);
-    let mut others = pods.chain(context.model.nodes.iter().flat_map(|it| &it.addresses));
-    if services.is_empty() || block.block.cidr.prefix_len() < WIDEST || others.any(|it| block.block.contains(*it)) {
+    if block.block.cidr.prefix_len() < WIDEST {
         return None;
     }
-    let names = listed(services.iter().map(|it| format!("{}/{}", it.namespace, it.name)));
+    let mut services = BTreeSet::new();
+    for owner in context.owners_in(block.block) {
+        match owner {
+            Owner::Service(at) => services.extend(context.model.services.get(at).map(|it| format!("{}/{}", it.namespace, it.name))),
+            Owner::Pod(_) | Owner::Node(_) => return None,
+        }
+    }
+    if services.is_empty() {
+        return None;
+    }
+    let names = listed(services);
     let message = format!("{} holds the address of Service {names}, which policy never sees", block.block.cidr);
     Some(Finding::new(&RULE, block.spot("matches no connection to a Service"), message).help("select the pods behind it by their labels"))
 }

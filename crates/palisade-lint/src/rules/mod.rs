@@ -1,36 +1,66 @@
 //! The rules, one a file.
 
 mod cluster_ip_in_ip_block;
+mod deprecated_shape;
+mod dns_without_udp;
+mod domain_names_of_services;
+mod duplicate_entry;
 mod duplicate_rule_name;
+mod empty_list_allows_all;
 mod except_covers_everything;
 mod except_undone;
+mod host_network_subject;
+mod label_typo;
 mod metadata_address_open;
 mod named_port_nobody_has;
 mod named_port_with_networks;
+mod namespace_name_label;
+mod no_default_deny;
 mod node_ip_in_ip_block;
+mod pass_in_baseline;
 mod pod_ip_in_ip_block;
 mod policy_types_mismatch;
+mod redundant_policy;
+mod redundant_rule;
+mod rule_shadowed;
 mod selector_selects_nothing;
 mod single_family_catch_all;
 mod two_dashes;
+mod unreachable_baseline;
+mod wide_open_rule;
 
 use crate::rule::Rule;
 
 /// Every rule, by name.
 pub const RULES: &[Rule] = &[
     cluster_ip_in_ip_block::RULE,
+    deprecated_shape::RULE,
+    dns_without_udp::RULE,
+    domain_names_of_services::RULE,
+    duplicate_entry::RULE,
     duplicate_rule_name::RULE,
+    empty_list_allows_all::RULE,
     except_covers_everything::RULE,
     except_undone::RULE,
+    host_network_subject::RULE,
+    label_typo::RULE,
     metadata_address_open::RULE,
     named_port_nobody_has::RULE,
     named_port_with_networks::RULE,
+    namespace_name_label::RULE,
+    no_default_deny::RULE,
     node_ip_in_ip_block::RULE,
+    pass_in_baseline::RULE,
     pod_ip_in_ip_block::RULE,
     policy_types_mismatch::RULE,
+    redundant_policy::RULE,
+    redundant_rule::RULE,
+    rule_shadowed::RULE,
     selector_selects_nothing::RULE,
     single_family_catch_all::RULE,
     two_dashes::RULE,
+    unreachable_baseline::RULE,
+    wide_open_rule::RULE,
 ];
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use palisade_model::{Direction, Peer, PortMatch, Severity};
 use palisade_report::locate::{peer_path, port_path};
 
-use crate::context::{Context, Placed, peers, ports};
+use crate::context::{Context, Owner, Placed, peers, ports};
 use crate::finding::{Finding, Spot};
 use crate::rule::{Needs, Rule};
 
@@ -39,10 +39,7 @@ fn check(context: &Context<'_>) -> Vec<Finding> {
 /// Whether all peers are blocks that hold no pod.
 fn is_outside(context: &Context<'_>, placed: &Placed<'_>) -> bool {
     let outside = |peer: &Peer| match peer {
-        Peer::Networks(blocks) => {
-            let mut pods = context.model.endpoints.iter().flat_map(|it| &it.addresses);
-            !pods.any(|address| blocks.iter().any(|it| it.contains(*address)))
-        }
+        Peer::Networks(blocks) => !blocks.iter().any(|it| context.owners_in(it).any(|it| matches!(it, Owner::Pod(_)))),
         Peer::Pods { .. } | Peer::Relative(_) | Peer::Nodes(_) | Peer::Domains(_) | Peer::Unreadable => false,
     };
     let named = ports(placed.rule).iter().any(|it| matches!(it, PortMatch::Named { .. }));

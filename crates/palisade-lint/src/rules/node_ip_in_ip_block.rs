@@ -1,8 +1,8 @@
 //! A block that is the address of a node.
 
-use palisade_model::{Direction, Place, Severity, Tier};
+use palisade_model::{Direction, Severity, Tier};
 
-use crate::context::Context;
+use crate::context::{Context, Owner};
 use crate::finding::Finding;
 use crate::rule::{Needs, Rule};
 
@@ -22,7 +22,7 @@ fn check(context: &Context<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for block in context.blocks().filter(|it| it.is_one_address()) {
         let address = block.block.cidr.network();
-        let Place::Node(node) = context.model.place_of(address) else { continue };
+        let Some(Owner::Node(node)) = context.owners_in(block.block).next() else { continue };
         let Some(node) = context.model.node(node) else { continue };
         let message = format!("{address} is the address of node {}: everything on its network is meant", node.name);
         let finding = Finding::new(&RULE, block.spot("a node"), message);

@@ -1,8 +1,8 @@
 //! A block that is the address of a pod.
 
-use palisade_model::{Place, Severity};
+use palisade_model::Severity;
 
-use crate::context::Context;
+use crate::context::{Context, Owner};
 use crate::finding::Finding;
 use crate::rule::{Needs, Rule};
 
@@ -20,7 +20,7 @@ pub(crate) const RULE: Rule = Rule {
 fn check(context: &Context<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for block in context.blocks().filter(|it| it.is_one_address()) {
-        let Place::Pod(pod) = context.model.place_of(block.block.cidr.network()) else { continue };
+        let Some(Owner::Pod(pod)) = context.owners_in(block.block).next() else { continue };
         let labels = context.model.endpoint(pod).map(|it| it.labels.to_string()).filter(|it| !it.is_empty());
         let message = format!("{} is the address of pod {}, which changes when it restarts", block.block.cidr.network(), context.name(pod));
         let finding = Finding::new(&RULE, block.spot("a pod"), message);

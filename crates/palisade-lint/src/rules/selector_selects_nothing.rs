@@ -3,6 +3,7 @@
 use palisade_model::{LabelSelector, NamespaceSet, Operator, Peer, Policy, Requirement, Severity, Subject};
 use palisade_report::locate::peer_path;
 
+use super::label_typo::slips;
 use crate::context::{Context, Placed, peers};
 use crate::finding::{Finding, Spot};
 use crate::paths::{self, Of};
@@ -78,6 +79,15 @@ impl Why<'_> {
 /// Namespaces without any pod say nothing about selectors: their pods are somewhere else.
 fn nobody<'s>(context: &Context<'_>, namespaces: &'s NamespaceSet, pods: &LabelSelector) -> Option<Why<'s>> {
     if context.pods(namespaces, pods).next().is_some() {
+        return None;
+    }
+    // Other rules know better.
+    let slip = |of, selector| !slips(context, namespaces, of, selector).is_empty();
+    let misspelt = match namespaces {
+        NamespaceSet::Own(_) => slip(Of::Pods, pods),
+        NamespaceSet::Matching(selector) => slip(Of::Namespaces, selector) || slip(Of::Pods, pods),
+    };
+    if misspelt || context.host_pods(namespaces, pods).next().is_some() {
         return None;
     }
     let names: Vec<String> = context.namespaces(namespaces).map(str::to_owned).collect();
