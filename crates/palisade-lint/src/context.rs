@@ -46,13 +46,13 @@ pub(crate) enum Owner {
 
 /// Pods of one namespace with the same labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Crowd<'a> {
+pub(crate) struct Crowd<'a> {
     /// Their namespace.
-    pub namespace: &'a str,
+    pub(crate) namespace: &'a str,
     /// Their labels.
-    pub labels: &'a Labels,
+    pub(crate) labels: &'a Labels,
     /// Who they are, in name order; never empty.
-    pub pods: Vec<EndpointId>,
+    pub(crate) pods: Vec<EndpointId>,
 }
 
 /// A rule in its place.
@@ -156,6 +156,13 @@ impl<'a> Context<'a> {
     /// Whether a field was written, whatever its value.
     pub(crate) fn is_written(&self, key: &ObjectKey, path: &FieldPath) -> bool {
         self.sources().find(key, std::slice::from_ref(path)).is_some_and(|it| it.path == *path)
+    }
+
+    /// The text of a field that holds one word.
+    pub(crate) fn scalar(&self, key: &ObjectKey, path: &FieldPath) -> Option<String> {
+        let excerpt = self.sources().find(key, std::slice::from_ref(path)).filter(|it| it.path == *path)?;
+        let (_, value) = excerpt.content.get(excerpt.start..excerpt.end)?.split_once(':')?;
+        Some(value.trim().trim_matches(['"', '\'']).to_owned())
     }
 
     /// Whether every namespace was read as an object, so that its labels are known.

@@ -4,6 +4,7 @@
 //! of the engine; what would hold for any pods is worked out from the policies alone (`within`). No check looks at pairs of pods.
 #![warn(missing_docs, clippy::as_conversions)]
 
+mod asking;
 mod context;
 mod finding;
 mod paths;

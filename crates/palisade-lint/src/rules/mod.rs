@@ -2,13 +2,17 @@
 
 mod cluster_ip_in_ip_block;
 mod deprecated_shape;
+mod dns_blocked;
 mod dns_without_udp;
 mod domain_names_of_services;
 mod duplicate_entry;
 mod duplicate_rule_name;
 mod empty_list_allows_all;
+mod equal_priority_conflict;
 mod except_covers_everything;
 mod except_undone;
+mod exposed_but_blocked;
+mod foreign_deny_all;
 mod host_network_subject;
 mod label_typo;
 mod metadata_address_open;
@@ -17,9 +21,12 @@ mod named_port_with_networks;
 mod namespace_name_label;
 mod no_default_deny;
 mod node_ip_in_ip_block;
+mod other_side_denies;
+mod overridden_by_cluster_policy;
 mod pass_in_baseline;
 mod pod_ip_in_ip_block;
 mod policy_types_mismatch;
+mod port_not_served;
 mod redundant_policy;
 mod redundant_rule;
 mod rule_shadowed;
@@ -35,13 +42,17 @@ use crate::rule::Rule;
 pub const RULES: &[Rule] = &[
     cluster_ip_in_ip_block::RULE,
     deprecated_shape::RULE,
+    dns_blocked::RULE,
     dns_without_udp::RULE,
     domain_names_of_services::RULE,
     duplicate_entry::RULE,
     duplicate_rule_name::RULE,
     empty_list_allows_all::RULE,
+    equal_priority_conflict::RULE,
     except_covers_everything::RULE,
     except_undone::RULE,
+    exposed_but_blocked::RULE,
+    foreign_deny_all::RULE,
     host_network_subject::RULE,
     label_typo::RULE,
     metadata_address_open::RULE,
@@ -50,9 +61,12 @@ pub const RULES: &[Rule] = &[
     namespace_name_label::RULE,
     no_default_deny::RULE,
     node_ip_in_ip_block::RULE,
+    other_side_denies::RULE,
+    overridden_by_cluster_policy::RULE,
     pass_in_baseline::RULE,
     pod_ip_in_ip_block::RULE,
     policy_types_mismatch::RULE,
+    port_not_served::RULE,
     redundant_policy::RULE,
     redundant_rule::RULE,
     rule_shadowed::RULE,
