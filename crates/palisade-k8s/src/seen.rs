@@ -2,6 +2,7 @@
 
 use palisade_api::Body;
 
+use crate::Text;
 use crate::controller::CONTROLLER_LABEL;
 use crate::index::{Index, Snapshot};
 use crate::sources::{ObjectKey, Sources};
@@ -15,6 +16,16 @@ impl Index {
     /// Where each object stands.
     pub fn sources(&self) -> &Sources {
         &self.sources
+    }
+
+    /// The same input with other texts in place of those that have their names, read again by the same controller.
+    pub fn with_texts(&self, changed: &[Text]) -> Index {
+        let mut again = Index::of(self.controller().clone());
+        for text in self.sources.texts() {
+            let new = changed.iter().find(|it| it.file == text.file);
+            again.read(new.unwrap_or(text).clone());
+        }
+        again
     }
 
     /// What the objects mean to a controller that takes every policy for its own, whatever its label says.

@@ -84,6 +84,10 @@ impl Sources {
         self.objects.extend(over.objects.into_iter().map(placed));
     }
 
+    pub(crate) fn texts(&self) -> &[Text] {
+        &self.texts
+    }
+
     pub(crate) fn keys(&self) -> impl Iterator<Item = &ObjectKey> {
         self.objects.keys()
     }
@@ -113,6 +117,19 @@ impl Sources {
         let end = start + first_line(own.content.get(best.0.start..best.0.end).unwrap_or(""));
         let location = Location { file: text.file.clone(), line, column };
         Some(Excerpt { location, content: text.content.clone(), start, end, path: best.2 })
+    }
+
+    /// The whole of a field or of an item, if the path leads all the way. The mark may drag white space and comments behind it.
+    pub fn whole(&self, key: &ObjectKey, path: &FieldPath) -> Option<Excerpt> {
+        let extent = self.objects.get(key)?;
+        let text = self.texts.get(extent.text)?;
+        let own = OwnText::of(&text.content, extent.span)?;
+        let document = yaml::documents(&own.content).next()?.ok()?;
+        let (span, followed) = document.locate(path);
+        let (line, column) = own.place(span);
+        let location = Location { file: text.file.clone(), line, column };
+        let (start, end) = (own.offset(span.start), own.offset(span.end));
+        (followed == path.0.len()).then(|| Excerpt { location, content: text.content.clone(), start, end, path: path.clone() })
     }
 
     /// Where an object begins.

@@ -7,6 +7,7 @@
 mod asking;
 mod context;
 mod finding;
+mod fix;
 mod paths;
 mod reported;
 mod rule;
@@ -19,6 +20,7 @@ use palisade_k8s::Index;
 
 pub use context::Context;
 pub use finding::{Finding, Spot};
+pub use fix::{Fixed, Unfixed, fix};
 pub use reported::{described, reported};
 pub use rule::{Choice, Needs, Rule, UnknownRule};
 pub use rules::RULES;

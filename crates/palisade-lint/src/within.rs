@@ -180,6 +180,9 @@ pub(crate) fn port_within(part: &PortMatch, whole: &PortMatch) -> bool {
     }
 }
 
+/// The port of HTTP.
+const USUAL: u16 = 80;
+
 /// Some traffic that matches both by number: a protocol and a port, or none where both match everything.
 pub(crate) fn common_traffic(a: &PortSet, b: &PortSet) -> Option<(PortProtocol, u16)> {
     let entries = |it: &PortSet| -> Vec<(PortProtocol, u16, u16)> {
@@ -191,8 +194,9 @@ pub(crate) fn common_traffic(a: &PortSet, b: &PortSet) -> Option<(PortProtocol, 
     };
     let (a, b) = (entries(a), entries(b));
     let pairs = a.iter().flat_map(|a| b.iter().map(move |b| (a, b)));
-    let mut common = pairs.filter(|(a, b)| a.0 == b.0 && a.1.max(b.1) <= a.2.min(b.2)).map(|(a, b)| (a.0, a.1.max(b.1)));
-    common.next()
+    let mut common = pairs.filter(|(a, b)| a.0 == b.0).map(|(a, b)| (a.0, a.1.max(b.1), a.2.min(b.2))).filter(|it| it.1 <= it.2);
+    // Where any would do, one that people know.
+    common.next().map(|(protocol, first, last)| (protocol, if (first..=last).contains(&USUAL) { USUAL } else { first }))
 }
 
 fn numbers(port: &PortMatch) -> Option<(PortProtocol, u16, u16)> {

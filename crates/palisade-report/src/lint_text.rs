@@ -57,15 +57,38 @@ fn counted(report: &LintReport) -> String {
 
 /// What a rule is about.
 pub fn lint_rule(it: &LintRule) -> String {
-    let fixable = if it.fixable { "\n`--fix` can do it.\n" } else { "" };
+    let fixable = if it.fixable { "`--fix` can do it where no verdict changes.\n" } else { "" };
     format!(
-        "{} ({})\n\n{}\n\n{}\n{}\n\n{}\n{}\n{fixable}",
+        "{} ({})\n\n{}\n{}\n{}\n{}\n{}{fixable}",
         painted(BOLD, &it.name),
         it.severity,
-        it.summary,
+        wrapped(&it.summary),
         painted(BOLD, "Why it hurts"),
-        it.why,
+        wrapped(&it.why),
         painted(BOLD, "What to do"),
-        it.fix
+        wrapped(&it.fix)
     )
+}
+
+/// As wide as people read.
+const WIDTH: usize = 100;
+
+/// A paragraph in lines.
+fn wrapped(text: &str) -> String {
+    let mut out = String::new();
+    let mut width = 0;
+    for word in text.split_whitespace() {
+        let long = word.chars().count();
+        if width > 0 && width + 1 + long > WIDTH {
+            out.push('\n');
+            width = 0;
+        } else if width > 0 {
+            out.push(' ');
+            width += 1;
+        }
+        out.push_str(word);
+        width += long;
+    }
+    out.push('\n');
+    out
 }

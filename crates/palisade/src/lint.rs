@@ -1,8 +1,9 @@
 //! `palisade lint`.
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
-use palisade_lint::{Choice, RULES, Rule, described, lint, reported};
+use palisade_k8s::{Index, Text};
+use palisade_lint::{Choice, Fixed, Lints, RULES, Rule, described, fix, lint, reported};
 use palisade_model::Severity;
 use palisade_report::{lint_rule_text, lint_text, sarif, text, v1};
 
@@ -21,9 +22,11 @@ Examples:
   palisade lint --context prod --fail-on error
   palisade lint -f manifests/ --only two-dashes --only dns-blocked
   palisade lint -f manifests/ -o sarif > lint.sarif
+  palisade lint -f manifests/ --fix                      show the repairs that change no verdict, as a diff
+  palisade lint -f manifests/ --fix=write                make them
   palisade lint --explain two-dashes
 
-Exit codes: 0 nothing at or above `--fail-on`, 1 something, 2 could not tell.")]
+Exit codes: 0 nothing at or above `--fail-on`, 1 something, 2 could not tell. With `--fix`, what it repairs no longer counts.")]
 pub(crate) struct LintArgs {
     /// Say what a rule is about, or `all` for a list of them
     #[arg(long, value_name = "RULE")]
@@ -34,6 +37,9 @@ pub(crate) struct LintArgs {
     /// All but this rule; may be repeated
     #[arg(long, value_name = "RULE")]
     pub(crate) except: Vec<String>,
+    /// Repair what can be repaired without changing any verdict; the rest is listed on standard error
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "diff", requires = "filename")]
+    pub(crate) fix: Option<LintFix>,
     /// What to exit 1 for: this and worse
     #[arg(long, value_name = "SEVERITY", default_value = "warning")]
     pub(crate) fail_on: LintFailOn,
@@ -45,9 +51,20 @@ pub(crate) struct LintArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LintFix {
+    /// Print the changes
+    Diff,
+    /// Write the files
+    Write,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LintFailOn {
+    /// What is wrong for certain
     Error,
+    /// What is probably wrong
     Warning,
+    /// What is worth a look
     Note,
 }
 
@@ -69,14 +86,11 @@ pub(crate) fn run(args: &LintArgs) -> Result<Outcome> {
     if diagnostics.iter().any(|it| it.severity == "error") {
         return Ok(Outcome::cannot_tell(format!("{noticed}error: objects were refused, so that nothing can be said about the others\n")));
     }
+    if let Some(how) = args.fix {
+        return repair(args, how, &index, &choice, noticed);
+    }
     let lints = lint(&index, &choice);
-    let least = match args.fail_on {
-        LintFailOn::Error => Severity::Error,
-        LintFailOn::Warning => Severity::Warning,
-        LintFailOn::Note => Severity::Note,
-    };
-    // The worst severity is the smallest.
-    let exit = if lints.findings.iter().any(|it| it.severity <= least) { Exit::No } else { Exit::Yes };
+    let exit = exit(args.fail_on, &lints);
     let mut report = reported(&lints, index.sources());
     report.qualifications.extend(unavailable);
     report.diagnostics = diagnostics;
@@ -89,6 +103,45 @@ pub(crate) fn run(args: &LintArgs) -> Result<Outcome> {
             Outcome { stdout: serde_json::to_string_pretty(&log)? + "\n", stderr: noticed, exit }
         }
     })
+}
+
+fn exit(fail_on: LintFailOn, lints: &Lints) -> Exit {
+    let least = match fail_on {
+        LintFailOn::Error => Severity::Error,
+        LintFailOn::Warning => Severity::Warning,
+        LintFailOn::Note => Severity::Note,
+    };
+    // The worst severity is the smallest.
+    if lints.findings.iter().any(|it| it.severity <= least) { Exit::No } else { Exit::Yes }
+}
+
+/// Shows or writes repairs. What is left is found in the repaired texts.
+fn repair(args: &LintArgs, how: LintFix, index: &Index, choice: &Choice, noticed: String) -> Result<Outcome> {
+    let fixed = fix(index, &lint(index, choice).findings)?;
+    let texts: Vec<Text> = fixed.iter().map(|it| Text { file: it.file.clone(), content: it.after.as_str().into() }).collect();
+    let repaired = index.with_texts(&texts);
+    let left = lint(&repaired, choice);
+    let stdout = match how {
+        LintFix::Diff => fixed.iter().map(|it| it.diff.as_str()).collect(),
+        LintFix::Write => fixed.iter().map(write).collect::<Result<String>>()?,
+    };
+    let report = lint_text(&reported(&left, repaired.sources()));
+    Ok(Outcome { stdout, stderr: format!("{noticed}{report}"), exit: exit(args.fail_on, &left) })
+}
+
+/// Writes a file that is still what was read.
+fn write(fixed: &Fixed) -> Result<String> {
+    let file = fixed.file.as_ref();
+    if file == "-" {
+        bail!("`--fix=write`: standard input cannot be written; `--fix` prints the changes");
+    }
+    let now = std::fs::read_to_string(file).with_context(|| format!("cannot read `{file}` again"))?;
+    if now != *fixed.before {
+        bail!("`{file}` has changed since it was read, and was not written");
+    }
+    std::fs::write(file, &fixed.after).with_context(|| format!("cannot write `{file}`"))?;
+    let noun = if fixed.removed == 1 { "entry" } else { "entries" };
+    Ok(format!("{file}: {} {noun} removed\n", fixed.removed))
 }
 
 fn explain(name: &str) -> Result<Outcome> {

@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn policies_that_differ_now() {
         let expected = "warning ClusterNetworkPolicy b spec.priority: has the priority of ClusterNetworkPolicy a, \
-                        and they differ about infra/agent → shop/db tcp/1: Accept there, Deny here";
+                        and they differ about infra/agent → shop/db tcp/80: Accept there, Deny here";
         assert_eq!(lint(&(policy("a", 5, "{team: shop}", ACCEPT) + &policy("b", 5, "", DENY))), [expected]);
     }
 

@@ -1,6 +1,6 @@
 //! Policies of other controllers that would close pods if their label were not understood.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use palisade_k8s::{CONTROLLER_LABEL, FieldPath, ObjectKey};
 use palisade_model::{Action, Direction, EndpointId, NamespaceSet, Peer, PeerSet, Policy, PortSet, Severity, Tier};
@@ -26,13 +26,13 @@ fn check(context: &Context<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for policy in context.blind.policies.iter().filter(|it| !ours.contains(&it.origin)) {
         let subjects = context.subjects(policy);
+        let mut closed: BTreeMap<BTreeSet<EndpointId>, Vec<Direction>> = BTreeMap::new();
         for direction in Direction::BOTH.into_iter().filter(|it| denies_all(policy, *it)) {
-            let closed: BTreeSet<EndpointId> =
-                subjects.iter().filter(|it| is_open(context, it, direction)).flat_map(|it| it.pods.iter().copied()).collect();
-            if !closed.is_empty() {
-                findings.push(finding(context, policy, direction, &closed));
-            }
+            let open = subjects.iter().filter(|it| is_open(context, it, direction));
+            closed.entry(open.flat_map(|it| it.pods.iter().copied()).collect()).or_default().push(direction);
         }
+        let some = closed.into_iter().filter(|it| !it.0.is_empty());
+        findings.extend(some.map(|(pods, directions)| finding(context, policy, &directions, &pods)));
     }
     findings
 }
@@ -62,15 +62,16 @@ fn is_open(context: &Context<'_>, crowd: &Crowd<'_>, direction: Direction) -> bo
     !context.tiers(crowd, direction).contains(&Tier::NetworkPolicy)
 }
 
-fn finding(context: &Context<'_>, policy: &Policy, direction: Direction, closed: &BTreeSet<EndpointId>) -> Finding {
-    let what = match direction {
-        Direction::Ingress => "everything that comes in to",
-        Direction::Egress => "everything that leaves",
+fn finding(context: &Context<'_>, policy: &Policy, directions: &[Direction], closed: &BTreeSet<EndpointId>) -> Finding {
+    let what = match directions {
+        [Direction::Ingress] => "all ingress",
+        [Direction::Egress] => "all egress",
+        _ => "all ingress and egress",
     };
     let path = FieldPath::default().field("metadata").field("labels");
     let spot = Spot::new(ObjectKey::from(&policy.origin), vec![path.clone().field(CONTROLLER_LABEL), path], "not ours by this label");
     let who = context.named(closed.iter().copied());
-    let message = format!("a controller that does not know the label would block {what} {who}: nothing isolates them otherwise");
+    let message = format!("a controller that does not know the label would block {what} of {who}: nothing isolates them otherwise");
     Finding::new(&RULE, spot, message)
 }
 
@@ -88,7 +89,7 @@ mod tests {
     #[test]
     fn a_deny_all_that_is_switched_off() {
         let expected = "warning NetworkPolicy shop/f metadata.labels[\"networking.k8s.io/policy-controller-name\"]: \
-                        a controller that does not know the label would block everything that comes in to shop/db, shop/web: nothing isolates them otherwise";
+                        a controller that does not know the label would block all ingress of shop/db, shop/web: nothing isolates them otherwise";
         assert_eq!(lint(LABEL, "  podSelector: {}", ""), [expected]);
     }
 

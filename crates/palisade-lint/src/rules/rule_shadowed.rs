@@ -28,7 +28,9 @@ fn check(context: &Context<'_>) -> Vec<Finding> {
         let policies: Vec<&Policy> = context.model.policies.iter().filter(|it| it.tier == tier).collect();
         for (at, policy) in policies.iter().enumerate() {
             let before = policies.get(..at).unwrap_or(&[]);
-            let wider: Vec<&Policy> = before.iter().filter(|it| subject_within(&policy.subject, &it.subject)).copied().collect();
+            // Of the same priority which comes first is not for rules to rely on.
+            let wider: Vec<&Policy> =
+                before.iter().filter(|it| it.rank < policy.rank && subject_within(&policy.subject, &it.subject)).copied().collect();
             for direction in Direction::BOTH {
                 for rule in policy.rules.of(direction) {
                     findings.extend(shadow(policy, &wider, direction, rule).map(|earlier| finding(policy, direction, rule, &earlier)));
@@ -91,6 +93,12 @@ mod tests {
     fn an_exception_that_comes_first_is_fine() {
         assert_eq!(found("rule-shadowed", &policy("c", 1, &format!("{ACCEPT_ONE}{DENY_ALL}"))), Vec::<String>::new());
         let text = policy("a", 2, DENY_ALL) + &policy("b", 1, ACCEPT_ONE);
+        assert_eq!(found("rule-shadowed", &text), Vec::<String>::new());
+    }
+
+    #[test]
+    fn policies_of_one_priority_have_no_order_to_rely_on() {
+        let text = policy("a", 1, DENY_ALL) + &policy("b", 1, ACCEPT_ONE);
         assert_eq!(found("rule-shadowed", &text), Vec::<String>::new());
     }
 
