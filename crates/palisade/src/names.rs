@@ -10,6 +10,7 @@ pub(crate) const NAMES: &[(&str, &str, &str)] = &[
     ("TestReport", "kind", "the answer of `palisade test`"),
     ("Matrix", "kind", "the answer of `palisade matrix`"),
     ("Exposure", "kind", "the answer of `palisade exposure`"),
+    ("LintReport", "kind", "the answer of `palisade lint`"),
     ("Diff", "kind", "the answer of `palisade diff`"),
     ("ProbeReport", "kind", "the answer of `palisade lab probe`"),
     ("LabStatus", "kind", "the answer of `palisade lab status`"),

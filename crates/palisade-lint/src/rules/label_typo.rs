@@ -98,8 +98,7 @@ pub(super) fn slips<'s>(context: &Context<'_>, namespaces: &NamespaceSet, of: Of
 
 fn is_there(context: &Context<'_>, namespaces: &NamespaceSet, key: &str, value: &str) -> bool {
     let selector = LabelSelector { requirements: vec![Requirement { key: key.into(), operator: Operator::Equals(value.into()) }] };
-    let there = context.pods(namespaces, &selector).next().is_some();
-    there
+    context.pods(namespaces, &selector).count() > 0
 }
 
 /// One letter, where neither is short. Numbers are versions, shards and years, and differ on purpose.

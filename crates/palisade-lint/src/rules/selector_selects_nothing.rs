@@ -4,6 +4,7 @@ use palisade_model::{LabelSelector, NamespaceSet, Operator, Peer, Policy, Requir
 use palisade_report::locate::peer_path;
 
 use super::label_typo::slips;
+use super::two_dashes::suspicion;
 use crate::context::{Context, Placed, peers};
 use crate::finding::{Finding, Spot};
 use crate::paths::{self, Of};
@@ -45,6 +46,9 @@ fn subject(context: &Context<'_>, policy: &Policy) -> Option<Finding> {
 fn peer(context: &Context<'_>, placed: &Placed<'_>, at: usize, peer: &Peer) -> Option<Finding> {
     let Peer::Pods { namespaces, pods } = peer else { return None };
     let why = nobody(context, namespaces, pods)?;
+    if is_half_of_one(context, placed, at) {
+        return None;
+    }
     let rule = placed.reference();
     let (holders, selector) = match &why {
         Why::NoNamespace(selector) => (paths::peer_selector(&rule, at, Of::Namespaces), *selector),
@@ -53,6 +57,18 @@ fn peer(context: &Context<'_>, placed: &Placed<'_>, at: usize, peer: &Peer) -> O
     let path = first_unmet(context, &why, selector).map_or(holders.clone(), |it| paths::requirement(selector, holders, it));
     let spot = Spot::of(&rule.policy, path.into_iter().chain([peer_path(&rule, at)]).collect(), "nobody");
     Some(Finding::new(&RULE, spot, format!("this peer of {} rule {} is nobody: {}", rule.direction, rule.index, why.said(selector))))
+}
+
+/// Whether an entry probably belongs into the one beside it, which is another rule's finding.
+fn is_half_of_one(context: &Context<'_>, placed: &Placed<'_>, at: usize) -> bool {
+    let entries = peers(placed.rule);
+    let Some(Peer::Pods { namespaces: NamespaceSet::Own(own), pods }) = entries.get(at) else { return false };
+    let beside = [at.checked_sub(1), at.checked_add(1)].into_iter().flatten().filter_map(|it| entries.get(it));
+    let mut selectors = beside.filter_map(|it| match it {
+        Peer::Pods { namespaces: NamespaceSet::Matching(namespaces), pods } if pods.selects_everything() => Some(namespaces),
+        Peer::Pods { .. } | Peer::Relative(_) | Peer::Networks(_) | Peer::Nodes(_) | Peer::Domains(_) | Peer::Unreadable => None,
+    });
+    selectors.any(|it| suspicion(context, own, it, pods) == Some(Severity::Warning))
 }
 
 /// Why nobody is meant.
@@ -142,6 +158,13 @@ mod tests {
     fn selectors_that_select_are_fine() {
         let spec = "  podSelector: {matchLabels: {app: web}}\n  ingress:\n  - from:\n    - podSelector: {}\n    - namespaceSelector: {}\n    - ipBlock: {cidr: 10.0.0.0/8}";
         assert_eq!(lint(spec), Vec::<String>::new());
+    }
+
+    #[test]
+    fn half_of_an_entry_is_left_to_the_rule_about_that() {
+        let two = "  podSelector: {}\n  ingress:\n  - from:\n    - namespaceSelector: {matchLabels: {team: infra}}\n    - podSelector: {matchLabels: {app: agent}}";
+        assert_eq!(lint(two), Vec::<String>::new());
+        assert_eq!(lint(&two.replace("app: agent", "app: cache")).len(), 1);
     }
 
     #[test]

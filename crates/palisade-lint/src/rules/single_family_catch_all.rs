@@ -39,7 +39,7 @@ fn family(block: &IpBlock) -> Family {
 
 fn finding(block: &Block<'_>) -> Option<Finding> {
     let rules = block.placed.policy.rules.of(block.placed.direction).iter();
-    let mut all = rules.flat_map(|it| peers(it)).flat_map(networks).filter(|it| is_all(it));
+    let mut all = rules.flat_map(peers).flat_map(networks).filter(|it| is_all(it));
     if all.any(|it| family(it) != family(block.block)) {
         return None;
     }

@@ -54,7 +54,7 @@ fn split(pair: &[NpPeer]) -> Option<(&LabelSelector, &LabelSelector)> {
 }
 
 /// How probable it is that one entry was meant. Pods that are only in the other namespaces give it away; pods that are only here tell that it was not.
-fn suspicion(context: &Context<'_>, own: &str, namespaces: &LabelSelector, pods: &LabelSelector) -> Option<Severity> {
+pub(super) fn suspicion(context: &Context<'_>, own: &str, namespaces: &LabelSelector, pods: &LabelSelector) -> Option<Severity> {
     let there = NamespaceSet::Matching(namespaces.clone());
     let here = NamespaceSet::Own(own.into());
     let is_here = context.pods(&here, pods).next().is_some();
@@ -68,8 +68,9 @@ fn suspicion(context: &Context<'_>, own: &str, namespaces: &LabelSelector, pods:
 
 fn finding(key: &ObjectKey, direction: Direction, index: usize, at: usize) -> Finding {
     let reference = np_rule(key, direction, index);
-    let first = Spot::new(key.clone(), vec![peer_path(&reference, at)], "this entry, or");
-    let second = Spot::new(key.clone(), vec![peer_path(&reference, at + 1)], "this one: a pod needs to match one of them only");
+    let first = Spot::new(key.clone(), vec![peer_path(&reference, at)], "the other entry");
+    let second =
+        Spot::new(key.clone(), vec![peer_path(&reference, at + 1)], "an entry of its own: a pod needs to match only one of the two");
     let message = "a namespaceSelector and a podSelector are two entries, so that each of them lets in pods on its own";
     Finding::new(&RULE, second, message).further(first).help("remove this dash if pods with these labels in those namespaces are meant")
 }

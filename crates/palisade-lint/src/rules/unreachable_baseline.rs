@@ -25,7 +25,7 @@ fn check(context: &Context<'_>) -> Vec<Finding> {
         let subjects = context.subjects(policy);
         for direction in Direction::BOTH {
             let isolated = |crowd: &&crate::context::Crowd<'_>| context.tiers(crowd, direction).contains(&Tier::NetworkPolicy);
-            if policy.rules.of(direction).is_empty() || subjects.is_empty() || !subjects.iter().all(|it| isolated(it)) {
+            if policy.rules.of(direction).is_empty() || subjects.is_empty() || !subjects.iter().all(isolated) {
                 continue;
             }
             let field = match direction {
