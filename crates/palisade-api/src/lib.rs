@@ -4,8 +4,15 @@
 //! limits, its validation, and every field it does not know. What an object *means* is not decided here.
 #![warn(clippy::as_conversions)]
 
+mod admin_network_policy;
+mod annotations;
+mod choice;
 mod cluster_network_policy;
+mod cluster_rule;
+mod kep2091;
+mod mend;
 mod meta;
+pub mod names;
 mod network_policy;
 mod object;
 mod pod;
@@ -13,11 +20,16 @@ mod problem;
 mod read;
 mod selector;
 mod service;
+mod shape;
 pub mod syntax;
 pub mod tree;
 pub mod yaml;
 
-pub use cluster_network_policy::{ClusterNetworkPolicy, CnpPeer, CnpPods, CnpRule, CnpTier, Entry};
+pub use admin_network_policy::{AdminNetworkPolicy, BaselineAdminNetworkPolicy};
+pub use choice::Entry;
+pub use cluster_network_policy::{ClusterNetworkPolicy, CnpTier};
+pub use cluster_rule::{ClusterPeer, ClusterRule, PeerNamespaces, PeerPods, SubjectPods};
+pub use kep2091::Kep2091Policy;
 pub use meta::{Meta, OwnerReference};
 pub use network_policy::{NetworkPolicy, NpPeer, NpRule};
 pub use object::{Body, Object, Skipped, read_object};

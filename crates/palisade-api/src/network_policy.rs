@@ -104,7 +104,8 @@ impl Reader {
         };
         self.only(&fields, known);
         let peers = self.list(&fields, peers, Reader::np_peer);
-        let ports = self.list(&fields, "ports", Reader::np_port);
+        let ports =
+            self.list(&fields, "ports", |r, node| r.port_entry(node, |protocol| PortMatch::Numbers { protocol, ports: Ports::ALL }));
         Some(NpRule { peers, ports })
     }
 
@@ -180,9 +181,14 @@ impl Reader {
         }
     }
 
-    fn np_port<'n>(&mut self, node: &'n Node<'n>) -> Option<PortMatch> {
+    /// Ports of one protocol; `portless` says what an entry matches that names none.
+    pub(crate) fn port_entry<'n>(&mut self, node: &'n Node<'n>, portless: fn(PortProtocol) -> PortMatch) -> Option<PortMatch> {
         if node.value == Value::Null {
-            self.invalid(node.span, "an empty item would be all TCP ports; write `{protocol: TCP}` if that is meant");
+            let meant = match portless(PortProtocol::Tcp) {
+                PortMatch::Unreadable => "no port at all",
+                PortMatch::Numbers { .. } | PortMatch::Named { .. } => "all TCP ports",
+            };
+            self.invalid(node.span, format!("an empty item would be {meant}; write `{{protocol: TCP}}` if that is meant"));
             return None;
         }
         let fields = self.fields(node)?;
@@ -204,7 +210,7 @@ impl Reader {
                 self.within("endPort", |r| r.invalid(end_span, "endPort needs a port to start from"));
                 return None;
             }
-            return Some(PortMatch::Numbers { protocol, ports: Ports::ALL });
+            return Some(portless(protocol));
         };
         if let Value::Str(name) = &port.value {
             self.within("port", |r| r.spelt(port, syntax::port_name))?;

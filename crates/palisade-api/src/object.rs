@@ -1,16 +1,24 @@
 //! Which object a tree is.
 
+use palisade_model::Shape;
+
+use crate::admin_network_policy::{AdminNetworkPolicy, BaselineAdminNetworkPolicy};
 use crate::cluster_network_policy::ClusterNetworkPolicy;
+use crate::kep2091::Kep2091Policy;
+use crate::names;
 use crate::network_policy::NetworkPolicy;
 use crate::pod::{Namespace, Node, Pod, Workload};
 use crate::problem::{Consequence, Problem};
 use crate::read::{Reader, near};
 use crate::service::Service;
+use crate::shape;
 use crate::tree;
 
 /// A tree that was read, whatever came of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Object {
+    /// `apiVersion` as written.
+    pub api_version: Option<String>,
     /// `kind` as written, or a word for what stands there.
     pub kind: String,
     /// `metadata.namespace` as written.
@@ -26,6 +34,10 @@ pub struct Object {
 pub enum Body {
     NetworkPolicy(NetworkPolicy),
     ClusterNetworkPolicy(ClusterNetworkPolicy),
+    AdminNetworkPolicy(AdminNetworkPolicy),
+    BaselineAdminNetworkPolicy(BaselineAdminNetworkPolicy),
+    /// An AdminNetworkPolicy as KEP-2091 proposed it.
+    Kep2091(Kep2091Policy),
     Pod(Pod),
     Workload(Workload),
     Namespace(Namespace),
@@ -51,10 +63,9 @@ const KINDS: &[(&str, &[&str])] = &[
     ("batch/v1", &["Job", "CronJob"]),
     ("networking.k8s.io/v1", &["NetworkPolicy"]),
     ("policy.networking.k8s.io/v1alpha2", &["ClusterNetworkPolicy"]),
+    ("policy.networking.k8s.io/v1alpha1", &["AdminNetworkPolicy", "BaselineAdminNetworkPolicy"]),
+    (names::KEP2091_API_VERSION, &["AdminNetworkPolicy"]),
 ];
-
-/// Kinds that decide about connections and are not read: a verdict without them cannot be trusted.
-const UNREAD_POLICY: &[&str] = &["AdminNetworkPolicy", "BaselineAdminNetworkPolicy", "NetworkPolicy", "ClusterNetworkPolicy"];
 
 /// API groups of other policy engines: their policies are not part of the verdict.
 const FOREIGN_GROUPS: &[&str] =
@@ -72,6 +83,9 @@ pub fn read_object(node: &tree::Node<'_>) -> Object {
         (Some(_), None) => reader.lacks("kind", node),
         (None, Some(_)) => reader.lacks("apiVersion", node),
     };
+    if let Some(body) = &body {
+        reader.own_annotations(node, body);
+    }
     let refused = reader.problems.iter().any(|problem| problem.consequence == Consequence::Refused);
     let read = !matches!(body, Some(Body::Nothing(_)) | None);
     if read && !refused && meta("name").is_none_or(|name| name.is_empty()) {
@@ -79,7 +93,8 @@ pub fn read_object(node: &tree::Node<'_>) -> Object {
     }
     let body = if refused { Body::Nothing(Skipped::Refused) } else { body.unwrap_or(Body::Nothing(Skipped::Refused)) };
     let kind = kind.unwrap_or("document").to_owned();
-    Object { kind, namespace: meta("namespace"), name: meta("name"), body, problems: reader.problems }
+    let api_version = version.map(str::to_owned);
+    Object { api_version, kind, namespace: meta("namespace"), name: meta("name"), body, problems: reader.problems }
 }
 
 impl Reader {
@@ -88,6 +103,18 @@ impl Reader {
             ("networking.k8s.io/v1", "NetworkPolicy") => self.network_policy(node).map(Body::NetworkPolicy),
             ("policy.networking.k8s.io/v1alpha2", "ClusterNetworkPolicy") => {
                 self.cluster_network_policy(node).map(Body::ClusterNetworkPolicy)
+            }
+            ("policy.networking.k8s.io/v1alpha1", "AdminNetworkPolicy") => match self.shape(node, shape::ADMIN)? {
+                Shape::Kep2091 => self.kep2091(node).map(Body::Kep2091),
+                shape @ (Shape::Only | Shape::Early | Shape::Late) => self.admin_network_policy(node, shape).map(Body::AdminNetworkPolicy),
+            },
+            ("policy.networking.k8s.io/v1alpha1", "BaselineAdminNetworkPolicy") => {
+                let shape = self.shape(node, shape::BASELINE)?;
+                self.baseline_admin_network_policy(node, shape).map(Body::BaselineAdminNetworkPolicy)
+            }
+            (names::KEP2091_API_VERSION, "AdminNetworkPolicy") => {
+                self.shape(node, shape::OWN_GROUP)?;
+                self.kep2091(node).map(Body::Kep2091)
             }
             ("v1", "Namespace") => self.namespace(node).map(Body::Namespace),
             ("v1", "Pod") => self.pod(node).map(Body::Pod),
@@ -117,11 +144,6 @@ impl Reader {
         if let Some((right, _)) = KINDS.iter().find(|(_, kinds)| kinds.contains(&kind)) {
             let message = format!("`{version}` is not a version of {kind} that is read");
             self.problem(Consequence::Refused, "unknown-version", span, message, Some(format!("write `apiVersion: {right}`")));
-            return Body::Nothing(Skipped::Refused);
-        }
-        if UNREAD_POLICY.contains(&kind) {
-            let message = format!("{kind} is a policy API that this version does not read, so no verdict can be trusted");
-            self.problem(Consequence::Refused, "unread-policy", span, message, Some("convert it to ClusterNetworkPolicy".to_owned()));
             return Body::Nothing(Skipped::Refused);
         }
         let official = KINDS.iter().any(|(known, _)| *known == version) || version.ends_with("networking.k8s.io/v1");
@@ -161,7 +183,7 @@ impl Reader {
 }
 
 /// Groups whose kinds are policies, but for a few that are known.
-const POLICY_GROUPS: &[&str] = &["networking.k8s.io/", "policy.networking.k8s.io/"];
+const POLICY_GROUPS: &[&str] = &["networking.k8s.io/", "policy.networking.k8s.io/", "kep2091.palisade.dev/"];
 
 /// Real kinds whose names are close to ones that are read, or that stand beside policies in their group.
 const IRRELEVANT_NEIGHBOURS: &[&str] =

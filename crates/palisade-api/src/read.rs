@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::choice::Dialect;
+use crate::mend;
 use crate::problem::{Consequence, Problem};
 use crate::tree::{Entry, FieldPath, Node, Span, Step, Value};
 
@@ -26,6 +28,7 @@ const VOCABULARY: &[&str] = &[
     "matchLabels",
     "name",
     "namedPort",
+    "namespaceAndPodSelector",
     "namespaceSelector",
     "namespacedPods",
     "namespaces",
@@ -65,6 +68,8 @@ pub(crate) struct Reader {
     path: FieldPath,
     /// What becomes of a label whose value is null.
     pub(crate) null_labels: NullLabels,
+    /// The words of the cluster policy that is read.
+    pub(crate) dialect: Dialect,
     pub(crate) problems: Vec<Problem>,
 }
 
@@ -144,6 +149,11 @@ impl Reader {
         result
     }
 
+    /// Goes to another place, and says which it was.
+    pub(crate) fn replace_path(&mut self, path: FieldPath) -> FieldPath {
+        std::mem::replace(&mut self.path, path)
+    }
+
     /// The path of what is being read.
     pub(crate) fn path(&self) -> &FieldPath {
         &self.path
@@ -171,10 +181,17 @@ impl Reader {
         self.problem(Consequence::Refused, "invalid-value", span, message, Some(help.into()));
     }
 
-    fn wrong_type(&mut self, node: &Node<'_>, wanted: &str) {
+    pub(crate) fn wrong_type(&mut self, node: &Node<'_>, wanted: &str) {
         let help = match (&node.value, wanted) {
             (Value::Bool(_) | Value::Int(_) | Value::Number(_), "a string") => Some("quote it".to_owned()),
-            (Value::Map(_), "a list") => Some("start each entry with `- `".to_owned()),
+            (Value::Map(_), "a list") => {
+                let field = self.path.0.last().and_then(|it| match it {
+                    Step::Field(name) => Some(name.clone()),
+                    Step::Index(_) => None,
+                });
+                let line = field.and_then(|name| mend::line_of_list(&name, node));
+                Some(line.unwrap_or_else(|| "start each entry with `- `".to_owned()))
+            }
             (Value::Str(text), "an integer") if text.parse::<i64>().is_ok() => Some("leave out the quotes".to_owned()),
             (Value::Null | Value::Bool(_) | Value::Int(_) | Value::Number(_) | Value::Str(_) | Value::List(_) | Value::Map(_), _) => None,
         };
@@ -202,9 +219,11 @@ impl Reader {
 
     /// Refuses one field.
     pub(crate) fn refuse_field(&mut self, entry: &Entry<'_>, known: &[&str]) {
-        let help = match classify(&entry.key, known) {
-            Unknown::Slip(help) => help,
-            Unknown::Newer => format!("known here: {}", known.join(", ")),
+        let line = near(&entry.key, known, 2).and_then(|meant| mend::line(meant, &entry.value));
+        let help = match (classify(&entry.key, known), line) {
+            (Unknown::Slip(help), Some(line)) => format!("{help} {line}"),
+            (Unknown::Slip(help), None) => help,
+            (Unknown::Newer, _) => format!("known here: {}", known.join(", ")),
         };
         let message = "the API does not know this field; an API server drops it, and what is left can be wider than what was meant";
         let key = entry.key.to_string();
@@ -259,12 +278,17 @@ impl Reader {
                 r.wrong_type(node, "a list");
                 return Vec::new();
             };
-            let mut values = Vec::with_capacity(items.len());
-            for (at, item) in items.iter().enumerate() {
-                values.extend(r.step(Step::Index(at), |r| read(r, item)));
-            }
-            values
+            r.each(items, &mut read).into_iter().flatten().collect()
         })
+    }
+
+    /// Reads every item of a list.
+    pub(crate) fn each<'n, T>(
+        &mut self,
+        items: &'n [Node<'n>],
+        mut read: impl FnMut(&mut Reader, &'n Node<'n>) -> Option<T>,
+    ) -> Vec<Option<T>> {
+        items.iter().enumerate().map(|(at, item)| self.step(Step::Index(at), |r| read(r, item))).collect()
     }
 
     /// Says that a list is longer or shorter than the API allows.

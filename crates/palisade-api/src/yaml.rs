@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use granit_parser::{Event, Options, Parser, ScalarStyle, ScanError, StrInput};
 
+use crate::mend;
 use crate::tree::{Entry, Node, Span, Value};
 
 /// How many nodes the aliases of one document may copy. Enough for any manifest, too little for a bomb.
@@ -24,10 +25,13 @@ pub struct Unreadable {
     pub column: usize,
     /// The byte it is at.
     pub offset: usize,
+    /// What to write instead, where that can be guessed.
+    pub help: Option<String>,
 }
 
 /// The documents of a text, in order.
 pub struct Documents<'a> {
+    text: &'a str,
     parser: Parser<'a, StrInput<'a>>,
     failed: bool,
     done: bool,
@@ -43,7 +47,7 @@ impl std::fmt::Debug for Documents<'_> {
 pub fn documents(text: &str) -> Documents<'_> {
     let mut options = Options::default();
     options.set_emit_comments(false);
-    Documents { parser: Parser::new_from_str_with_options(text, options), failed: false, done: false }
+    Documents { text, parser: Parser::new_from_str_with_options(text, options), failed: false, done: false }
 }
 
 impl<'a> Iterator for Documents<'a> {
@@ -85,12 +89,16 @@ impl<'a> Documents<'a> {
 
     fn fail(&mut self, problem: Unreadable) -> Option<Result<Node<'a>, Unreadable>> {
         self.failed = true;
-        Some(Err(problem))
+        Some(Err(self.mended(problem)))
     }
 
     fn stop_at(&mut self, error: &ScanError) -> Option<Result<Node<'a>, Unreadable>> {
         self.done = true;
-        Some(Err(scan_error(error)))
+        Some(Err(self.mended(scan_error(error))))
+    }
+
+    fn mended(&self, problem: Unreadable) -> Unreadable {
+        Unreadable { help: mend::semicolons(self.text, problem.offset), ..problem }
     }
 }
 
@@ -124,7 +132,7 @@ impl<'a> Builder<'a, '_> {
         match self.parser.next_event() {
             Some(Ok(event)) => Ok(event),
             Some(Err(error)) => Err(scan_error(&error)),
-            None => Err(Unreadable { message: "the document ends too early".into(), line: 1, column: 1, offset: 0 }),
+            None => Err(Unreadable { message: "the document ends too early".into(), line: 1, column: 1, offset: 0, help: None }),
         }
     }
 
@@ -275,7 +283,7 @@ fn too_deep(span: Span) -> Unreadable {
 }
 
 /// What an unquoted scalar means to kubectl.
-fn plain(text: Cow<'_, str>) -> Value<'_> {
+pub(crate) fn plain(text: Cow<'_, str>) -> Value<'_> {
     match text.as_ref() {
         "" | "~" | "null" | "Null" | "NULL" => return Value::Null,
         "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => return Value::Bool(true),
@@ -345,10 +353,10 @@ fn place(span: &granit_parser::Span) -> Span {
 }
 
 fn unreadable(message: &str, span: Span) -> Unreadable {
-    Unreadable { message: message.into(), line: span.line, column: span.column, offset: span.start }
+    Unreadable { message: message.into(), line: span.line, column: span.column, offset: span.start, help: None }
 }
 
 fn scan_error(error: &ScanError) -> Unreadable {
     let marker = error.marker();
-    Unreadable { message: error.info(), line: marker.line(), column: marker.col() + 1, offset: byte(marker) }
+    Unreadable { message: error.info(), line: marker.line(), column: marker.col() + 1, offset: byte(marker), help: None }
 }

@@ -24,21 +24,27 @@ pub fn selects(model: &Model, policy: &Policy, endpoint: &Endpoint) -> bool {
     is_subject(&policy.subject, endpoint, model.namespace_labels(&endpoint.name.namespace))
 }
 
-/// The same for who knows the labels of the endpoint's namespace.
-pub(crate) fn is_subject(subject: &Subject, endpoint: &Endpoint, of_namespace: &Labels) -> bool {
+/// The same for who knows all labels.
+pub(crate) fn is_about(subject: &Subject, namespace: &str, of_namespace: &Labels, labels: &Labels) -> bool {
     match subject {
-        Subject::Pods { namespaces, pods } => is_among(namespaces, endpoint, of_namespace) && pods.matches(&endpoint.labels),
+        Subject::Pods { namespaces, pods } => is_among(namespaces, namespace, of_namespace) && pods.matches(labels),
         Subject::Unknown => false,
     }
 }
 
-pub(crate) fn in_namespaces(model: &Model, namespaces: &NamespaceSet, endpoint: &Endpoint) -> bool {
-    is_among(namespaces, endpoint, model.namespace_labels(&endpoint.name.namespace))
+/// The same for who knows the labels of the endpoint's namespace.
+pub(crate) fn is_subject(subject: &Subject, endpoint: &Endpoint, of_namespace: &Labels) -> bool {
+    is_about(subject, &endpoint.name.namespace, of_namespace, &endpoint.labels)
 }
 
-fn is_among(namespaces: &NamespaceSet, endpoint: &Endpoint, of_namespace: &Labels) -> bool {
+pub(crate) fn in_namespaces(model: &Model, namespaces: &NamespaceSet, endpoint: &Endpoint) -> bool {
+    let namespace = &endpoint.name.namespace;
+    is_among(namespaces, namespace, model.namespace_labels(namespace))
+}
+
+fn is_among(namespaces: &NamespaceSet, namespace: &str, of_namespace: &Labels) -> bool {
     match namespaces {
-        NamespaceSet::Own(own) => *own == endpoint.name.namespace,
+        NamespaceSet::Own(own) => **own == *namespace,
         NamespaceSet::Matching(selector) => selector.matches(of_namespace),
     }
 }

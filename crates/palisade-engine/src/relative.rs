@@ -1,7 +1,8 @@
 //! Peers that are described by what they have in common with the subject, worked out for one subject, or for all that look alike to them.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::fmt;
 
 use palisade_model::{
     Endpoint, LabelSelector, Labels, Model, NamespaceSet, Operator, Peer, PeerSet, PerDirection, Policy, RelativeNamespaces, RelativePods,
@@ -63,10 +64,10 @@ fn selectors(selector: &RelativeSelector, own: &Labels, scope: Scope) -> Result<
     if keys.is_empty() {
         return Err(Nobody::NoKey(scope));
     }
-    let value = |key: &Box<str>| own.get(key).map(Box::from).ok_or_else(|| Nobody::Lacks(scope, key.clone()));
-    let values: Vec<(&Box<str>, Box<str>)> = keys.iter().map(|key| Ok((key, value(key)?))).collect::<Result<_, Nobody>>()?;
-    let requirement = |key: &Box<str>, operator| Requirement { key: key.clone(), operator };
-    let none = |(key, value): &(&Box<str>, Box<str>)| requirement(key, Operator::NotIn(vec![value.clone()]));
+    let value = |key: &str| own.get(key).map(Box::from).ok_or_else(|| Nobody::Lacks(scope, key.into()));
+    let values: Vec<(&str, Box<str>)> = keys.iter().map(|key| Ok((key.as_ref(), value(key)?))).collect::<Result<_, Nobody>>()?;
+    let requirement = |key: &str, operator| Requirement { key: key.into(), operator };
+    let none = |(key, value): &(&str, Box<str>)| requirement(key, Operator::NotIn(vec![value.clone()]));
     let all = |requirements| LabelSelector { requirements };
     Ok(match selector {
         RelativeSelector::Matching(selector) => vec![selector.clone()],
@@ -83,7 +84,7 @@ fn selectors(selector: &RelativeSelector, own: &Labels, scope: Scope) -> Result<
 
 /// What the relative peers of a policy compare with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Compared {
+pub struct Compared {
     namespace: bool,
     of_namespace: BTreeSet<Box<str>>,
     of_pod: BTreeSet<Box<str>>,
@@ -91,15 +92,22 @@ pub(crate) struct Compared {
 
 /// What a subject has of that. Subjects with equal values have the same peers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Values {
+pub struct Values {
     namespace: Option<Box<str>>,
     of_namespace: Vec<Option<Box<str>>>,
     of_pod: Vec<Option<Box<str>>>,
 }
 
+/// The same for the same values.
+impl fmt::Display for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {:?} {:?}", self.namespace, self.of_namespace, self.of_pod)
+    }
+}
+
 impl Compared {
     /// None for a policy without relative peers.
-    pub(crate) fn by(policy: &Policy) -> Option<Compared> {
+    pub fn by(policy: &Policy) -> Option<Compared> {
         let mut compared = None;
         for relative in rules(policy).flat_map(|it| relative_peers(&it.peers)) {
             let compared: &mut Compared = compared.get_or_insert_default();
@@ -110,6 +118,11 @@ impl Compared {
             compared.of_pod.extend(keys(&relative.pods).iter().cloned());
         }
         compared
+    }
+
+    /// What a subject has of it.
+    pub fn of(&self, model: &Model, subject: &Endpoint) -> Values {
+        self.values(Viewpoint::of(model, subject))
     }
 
     pub(crate) fn values(&self, from: Viewpoint<'_>) -> Values {
@@ -199,6 +212,6 @@ pub fn without_relations(model: &Model) -> Cow<'_, [Policy]> {
 fn parts(model: &Model, policy: &Policy) -> Vec<Policy> {
     let Some(compared) = Compared::by(policy) else { return vec![policy.clone()] };
     let subjects = model.endpoints.iter().filter(|it| selects(model, policy, it));
-    let found: BTreeMap<Values, ()> = subjects.map(|it| (compared.values(Viewpoint::of(model, it)), ())).collect();
-    found.keys().map(|values| compared.part(policy, values)).collect()
+    let found: BTreeSet<Values> = subjects.map(|it| compared.values(Viewpoint::of(model, it))).collect();
+    found.iter().map(|values| compared.part(policy, values)).collect()
 }

@@ -26,7 +26,13 @@ pub(crate) fn model<'o>(objects: impl Iterator<Item = (&'o ObjectKey, &'o Body)>
                 labels.set(NAME_LABEL, &key.name);
                 model.namespaces.insert(key.name.clone(), Namespace { labels, assumed: false });
             }
-            Body::NetworkPolicy(_) | Body::ClusterNetworkPolicy(_) | Body::Node(_) | Body::Nothing(_) => {}
+            Body::NetworkPolicy(_)
+            | Body::ClusterNetworkPolicy(_)
+            | Body::AdminNetworkPolicy(_)
+            | Body::BaselineAdminNetworkPolicy(_)
+            | Body::Kep2091(_)
+            | Body::Node(_)
+            | Body::Nothing(_) => {}
         }
     }
     model.endpoints.sort_by(|a, b| a.name.cmp(&b.name));
@@ -58,6 +64,9 @@ fn nodes<'o>(objects: impl Iterator<Item = (&'o ObjectKey, &'o Body)>) -> BTreeM
             Body::Pod(pod) => seen.extend(pod.template.node_name.as_deref().map(|name| (name.into(), pod))),
             Body::NetworkPolicy(_)
             | Body::ClusterNetworkPolicy(_)
+            | Body::AdminNetworkPolicy(_)
+            | Body::BaselineAdminNetworkPolicy(_)
+            | Body::Kep2091(_)
             | Body::Workload(_)
             | Body::Namespace(_)
             | Body::Service(_)

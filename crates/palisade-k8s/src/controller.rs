@@ -1,64 +1,67 @@
 //! Whose policy it is. SPEC: semantics 4 (KEP-5790).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use palisade_api::Body;
+use palisade_api::names::{CONTROLLER_LABEL, CONTROLLER_NAME, DISABLED_VALUES};
+use palisade_api::{Body, Meta};
 use palisade_model::{Diagnostic, Location, Severity};
 
 use crate::sources::ObjectKey;
-
-/// The label that says which controller a policy is for. A policy without it is for all.
-pub const CONTROLLER_LABEL: &str = "networking.k8s.io/policy-controller-name";
-/// The name that we answer to, unless told otherwise.
-pub const CONTROLLER_NAME: &str = "palisade";
-/// The value for a policy that is nobody's: it is switched off.
-pub const DISABLED: &str = "none";
 
 /// A controller, by the names that it answers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Controller {
     names: BTreeSet<Box<str>>,
+    /// Values that are nobody's name: a policy that has one is switched off.
+    disabled: BTreeSet<Box<str>>,
 }
 
 impl Default for Controller {
     fn default() -> Controller {
-        Controller { names: BTreeSet::from([CONTROLLER_NAME.into()]) }
+        Controller { names: BTreeSet::from([CONTROLLER_NAME.into()]), disabled: DISABLED_VALUES.iter().map(|it| Box::from(*it)).collect() }
     }
 }
 
 impl Controller {
     /// One that answers to these names. The message says why a name cannot be one.
     pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Controller, String> {
-        let mut found = BTreeSet::new();
-        for name in names {
-            let spelled = name.bytes().all(|it| it.is_ascii_alphanumeric() || b"-_.".contains(&it));
-            if name.is_empty() || name.len() > 63 || !spelled {
-                return Err(format!("`{name}` cannot be the value of a label: up to 63 letters, digits, `-`, `_` and `.`"));
-            }
-            if name == DISABLED {
-                return Err(format!("`{DISABLED}` is no controller's name: a policy that has it is switched off"));
-            }
-            found.insert(name.into());
+        Controller::named_and_disabled(names, DISABLED_VALUES.iter().copied())
+    }
+
+    /// One that answers to these names, where these values switch a policy off.
+    pub fn named_and_disabled<'a>(
+        names: impl IntoIterator<Item = &'a str>,
+        disabled: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Controller, String> {
+        let disabled: BTreeSet<Box<str>> = disabled.into_iter().map(spelled).collect::<Result<_, _>>()?;
+        let names: BTreeSet<Box<str>> = names.into_iter().map(spelled).collect::<Result<_, _>>()?;
+        match names.intersection(&disabled).next() {
+            Some(both) => Err(format!("`{both}` is no controller's name: a policy that has it is switched off")),
+            None => Ok(Controller { names, disabled }),
         }
-        Ok(Controller { names: found })
+    }
+
+    /// The names that it answers to.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(AsRef::as_ref)
+    }
+
+    /// Whether a value of the label switches a policy off, for everybody.
+    pub fn is_disabled(&self, value: &str) -> bool {
+        self.disabled.contains(value)
     }
 
     /// The controller that an object is for, if it is for another one.
     pub(crate) fn foreign<'b>(&self, body: &'b Body) -> Option<&'b str> {
-        let labels = match body {
-            Body::NetworkPolicy(it) => &it.meta.labels,
-            Body::ClusterNetworkPolicy(it) => &it.meta.labels,
-            Body::Pod(_) | Body::Workload(_) | Body::Namespace(_) | Body::Node(_) | Body::Service(_) | Body::Nothing(_) => return None,
-        };
-        labels.get(CONTROLLER_LABEL).filter(|it| !self.names.contains(*it))
+        policy_meta(body)?.labels.get(CONTROLLER_LABEL).filter(|it| !self.names.contains(*it))
     }
 
     /// Says that an object was left out, and why.
     pub(crate) fn ignored(&self, key: &ObjectKey, controller: &str, location: Option<Location>) -> Diagnostic {
         let us: Vec<String> = self.names.iter().map(|it| format!("`{it}`")).collect();
         let (message, help) = match controller {
-            DISABLED => {
-                ("is switched off: its controller is `none`".to_owned(), format!("remove the label `{CONTROLLER_LABEL}` to switch it on"))
+            off if self.is_disabled(off) => {
+                (format!("is switched off: its controller is `{off}`"), format!("remove the label `{CONTROLLER_LABEL}` to switch it on"))
             }
             "" => (
                 format!("is for no controller: its label `{CONTROLLER_LABEL}` is empty"),
@@ -81,6 +84,74 @@ impl Controller {
     }
 }
 
+/// What a value of the label means for one controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Whose {
+    /// There is no label: the policy is for all.
+    Everybodys,
+    /// It names the controller.
+    Ours,
+    /// It names another.
+    Foreign,
+    /// It is empty.
+    Nobodys,
+    /// It is a value that switches a policy off.
+    SwitchedOff,
+}
+
+/// The policies that have one value of the label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Labelled {
+    /// None for those without the label.
+    pub value: Option<Box<str>>,
+    pub whose: Whose,
+    /// How many there are of each kind, by the kind as the API spells it.
+    pub policies: BTreeMap<Box<str>, usize>,
+}
+
+impl Controller {
+    fn whose(&self, value: Option<&str>) -> Whose {
+        match value {
+            None => Whose::Everybodys,
+            Some("") => Whose::Nobodys,
+            Some(it) if self.names.contains(it) => Whose::Ours,
+            Some(it) if self.is_disabled(it) => Whose::SwitchedOff,
+            Some(_) => Whose::Foreign,
+        }
+    }
+
+    /// Policies by their value of the label: those without it first.
+    pub(crate) fn labelled<'o>(&self, objects: impl Iterator<Item = (&'o ObjectKey, &'o Body)>) -> Vec<Labelled> {
+        let mut found: BTreeMap<Option<Box<str>>, BTreeMap<Box<str>, usize>> = BTreeMap::new();
+        for (key, meta) in objects.filter_map(|(key, body)| Some((key, policy_meta(body)?))) {
+            let of_value = found.entry(meta.labels.get(CONTROLLER_LABEL).map(Box::from)).or_default();
+            *of_value.entry(key.kind.clone()).or_default() += 1;
+        }
+        found.into_iter().map(|(value, policies)| Labelled { whose: self.whose(value.as_deref()), value, policies }).collect()
+    }
+}
+
+/// The metadata of a policy of any kind.
+fn policy_meta(body: &Body) -> Option<&Meta> {
+    match body {
+        Body::NetworkPolicy(it) => Some(&it.meta),
+        Body::ClusterNetworkPolicy(it) => Some(&it.meta),
+        Body::AdminNetworkPolicy(it) => Some(&it.meta),
+        Body::BaselineAdminNetworkPolicy(it) => Some(&it.meta),
+        Body::Kep2091(it) => Some(&it.meta),
+        Body::Pod(_) | Body::Workload(_) | Body::Namespace(_) | Body::Node(_) | Body::Service(_) | Body::Nothing(_) => None,
+    }
+}
+
+/// A value that the label can have.
+fn spelled(name: &str) -> Result<Box<str>, String> {
+    let spelled = name.bytes().all(|it| it.is_ascii_alphanumeric() || b"-_.".contains(&it));
+    if name.is_empty() || name.len() > 63 || !spelled {
+        return Err(format!("`{name}` cannot be the value of a label: up to 63 letters, digits, `-`, `_` and `.`"));
+    }
+    Ok(name.into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,5 +164,14 @@ mod tests {
         assert!(refused("a/b").contains("`a/b`"));
         assert!(refused(&"a".repeat(64)).contains("63"));
         assert_eq!(Controller::named([CONTROLLER_NAME]).unwrap(), Controller::default());
+    }
+
+    #[test]
+    fn names_and_disabled_values_are_sets_that_do_not_meet() {
+        let both = Controller::named_and_disabled(["one", "two"], ["off", "none"]).unwrap();
+        assert_eq!(both.names().collect::<Vec<_>>(), ["one", "two"]);
+        assert!(both.is_disabled("off") && both.is_disabled("none") && !both.is_disabled("one"));
+        assert!(Controller::named_and_disabled(["one", "off"], ["off"]).unwrap_err().contains("`off`"));
+        assert!(Controller::named_and_disabled(["none"], ["off"]).is_ok());
     }
 }

@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use palisade_api::tree::{Entry, Node, Span, Value};
-use palisade_api::{Body, Consequence, Object, Problem, Skipped, read_object, yaml};
-use palisade_model::{Diagnostic, Location, Model, Severity};
+use palisade_api::{Body, Consequence, Object, Problem, Skipped, names, read_object, yaml};
+use palisade_model::{Diagnostic, Location, Model, Severity, Shape};
 
 use crate::Text;
-use crate::controller::Controller;
-use crate::sources::{Extent, ObjectKey, Sources};
+use crate::controller::{Controller, Labelled};
+use crate::sources::{Extent, KEP2091_KIND, ObjectKey, Sources};
+use crate::words::quoted;
 use crate::{cluster, policy};
 
 /// Objects by name. What is read later replaces what was read before, as `kubectl apply` would.
@@ -33,6 +34,8 @@ pub struct Snapshot {
     pub sources: Sources,
     /// How many objects of each kind were read that policy does not depend on.
     pub irrelevant: BTreeMap<String, usize>,
+    /// Which controllers the policies are for, also those that do not count here.
+    pub labelled: Vec<Labelled>,
 }
 
 impl Index {
@@ -79,22 +82,40 @@ impl Index {
     pub fn snapshot(&self) -> Snapshot {
         let mut model = cluster::model(self.objects.iter());
         let mut diagnostics = self.diagnostics.clone();
+        let mut kep2091 = BTreeSet::new();
         for (key, body) in &self.objects {
             // SPEC: semantics 4: the policy of another controller does not exist.
             if let Some(controller) = self.controller.foreign(body) {
                 diagnostics.push(self.controller.ignored(key, controller, self.sources.location(key)));
                 continue;
             }
-            match body {
-                Body::NetworkPolicy(it) => model.policies.push(policy::from_network_policy(key, it)),
-                Body::ClusterNetworkPolicy(it) => model.policies.push(policy::from_cluster_network_policy(key, it)),
-                Body::Pod(_) | Body::Workload(_) | Body::Namespace(_) | Body::Node(_) | Body::Service(_) | Body::Nothing(_) => {}
+            match policy::of(key, body) {
+                Some(policy) if policy.shape == Shape::Kep2091 && !kep2091.insert(key.name.as_ref()) => {
+                    diagnostics.push(self.same_reference(key));
+                }
+                policy => model.policies.extend(policy),
             }
         }
-        model.policies.sort_by(|a, b| (a.tier, a.rank, &a.origin.name, &a.origin).cmp(&(b.tier, b.rank, &b.origin.name, &b.origin)));
+        let labelled = self.controller.labelled(self.objects.iter());
+        policy::sort(&mut model);
         diagnostics.extend(self.assume_namespaces(&mut model));
         diagnostics.extend(shared_addresses(&model));
-        Snapshot { model, diagnostics, sources: self.sources.clone(), irrelevant: self.irrelevant.clone() }
+        diagnostics.extend(policy::relations(&model, &self.sources));
+        diagnostics.extend(policy::merged_order(&model));
+        Snapshot { model, diagnostics, sources: self.sources.clone(), irrelevant: self.irrelevant.clone(), labelled }
+    }
+
+    /// Two objects of KEP-2091 in two groups, which answers could not tell apart.
+    fn same_reference(&self, key: &ObjectKey) -> Diagnostic {
+        Diagnostic {
+            severity: Severity::Error,
+            code: "same-name-in-two-groups",
+            location: self.sources.location(key),
+            object: key.to_string().into(),
+            path: "metadata.name".into(),
+            message: "an AdminNetworkPolicy of KEP-2091 has this name in another API group, and both would be called the same; this one is left out".into(),
+            help: Some("rename or remove one of them".into()),
+        }
     }
 
     fn assume_namespaces(&self, model: &mut Model) -> Option<Diagnostic> {
@@ -142,6 +163,9 @@ impl Index {
             }
             body @ (Body::NetworkPolicy(_)
             | Body::ClusterNetworkPolicy(_)
+            | Body::AdminNetworkPolicy(_)
+            | Body::BaselineAdminNetworkPolicy(_)
+            | Body::Kep2091(_)
             | Body::Pod(_)
             | Body::Workload(_)
             | Body::Namespace(_)
@@ -177,7 +201,7 @@ impl Index {
         let help = match (line.contains("{{"), line.starts_with('\t') || line.trim_start_matches(' ').starts_with('\t')) {
             (true, _) => "this looks like a template; render it first: helm template . | palisade … -f -",
             (false, true) => "YAML does not take tabs for indentation",
-            (false, false) => "objects in other documents of this file still count",
+            (false, false) => problem.help.as_deref().unwrap_or("objects in other documents of this file still count"),
         };
         self.diagnostics.push(Diagnostic {
             severity: Severity::Error,
@@ -231,7 +255,10 @@ fn key_of(object: &Object, file: &Arc<str>, span: Span) -> ObjectKey {
         Some(name) if !name.is_empty() => name.into(),
         Some(_) | None => format!("{file}:{}", span.line).into(),
     };
-    ObjectKey { kind: object.kind.as_str().into(), namespace, name }
+    let own_group =
+        object.api_version.as_deref().is_some_and(|it| it.split_once('/').is_some_and(|(group, _)| group == names::KEP2091_GROUP));
+    let kind = if own_group && object.kind == "AdminNetworkPolicy" { KEP2091_KIND } else { object.kind.as_str() };
+    ObjectKey { kind: kind.into(), namespace, name }
 }
 
 fn diagnose(file: &Arc<str>, key: &ObjectKey, problem: &Problem) -> Diagnostic {
@@ -265,12 +292,4 @@ fn shared_addresses(model: &Model) -> Vec<Diagnostic> {
         }
     }
     shared
-}
-
-fn quoted(names: &[Box<str>]) -> String {
-    let shown: Vec<String> = names.iter().take(8).map(|name| format!("`{name}`")).collect();
-    match names.len() - shown.len() {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
-    }
 }

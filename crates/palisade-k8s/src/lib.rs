@@ -11,11 +11,14 @@ mod over;
 mod policy;
 mod seen;
 mod sources;
+mod words;
 
 use std::sync::Arc;
 
-pub use controller::{CONTROLLER_LABEL, CONTROLLER_NAME, Controller, DISABLED};
+pub use controller::{Controller, Labelled, Whose};
 pub use index::{Index, Snapshot};
+pub use palisade_api::names;
+pub use palisade_api::names::{CONTROLLER_LABEL, CONTROLLER_NAME, DISABLED};
 pub use palisade_api::tree::FieldPath;
 pub use sources::{Excerpt, ObjectKey, Sources};
 

@@ -1,9 +1,9 @@
 //! Other ways to look at the objects of an index: one by one, and as a controller sees them that does not know the label.
 
 use palisade_api::Body;
+use palisade_api::names::CONTROLLER_LABEL;
 
 use crate::Text;
-use crate::controller::CONTROLLER_LABEL;
 use crate::index::{Index, Snapshot};
 use crate::sources::{ObjectKey, Sources};
 
@@ -35,6 +35,9 @@ impl Index {
             match body {
                 Body::NetworkPolicy(it) => it.meta.labels.remove(CONTROLLER_LABEL),
                 Body::ClusterNetworkPolicy(it) => it.meta.labels.remove(CONTROLLER_LABEL),
+                Body::AdminNetworkPolicy(it) => it.meta.labels.remove(CONTROLLER_LABEL),
+                Body::BaselineAdminNetworkPolicy(it) => it.meta.labels.remove(CONTROLLER_LABEL),
+                Body::Kep2091(it) => it.meta.labels.remove(CONTROLLER_LABEL),
                 Body::Pod(_) | Body::Workload(_) | Body::Namespace(_) | Body::Node(_) | Body::Service(_) | Body::Nothing(_) => {}
             }
         }

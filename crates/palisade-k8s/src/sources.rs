@@ -2,29 +2,41 @@
 //!
 //! Only the extent of an object's document is kept. Whoever wants to point at a field pays for reading that document again.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use palisade_api::tree::{FieldPath, Span};
 use palisade_api::yaml;
-use palisade_model::{Location, PolicyRef};
+use palisade_model::{Location, PolicyKind, PolicyRef};
 
 use crate::Text;
 
 /// Names one object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey {
-    /// As the API spells it.
+    /// As the API spells it; with the group, where two groups have a kind of that name and both are read.
     pub kind: Box<str>,
     /// None for cluster-scoped kinds.
     pub namespace: Option<Box<str>>,
     pub name: Box<str>,
 }
 
+/// KEP-2091's kind in our own group. Under its original group it is one API object with the shapes that were shipped, and has their key.
+pub(crate) const KEP2091_KIND: &str = "AdminNetworkPolicy.kep2091.palisade.dev";
+
+/// A policy of KEP-2091 may also have the key of its original group; [`Sources`] looks there too.
 impl From<&PolicyRef> for ObjectKey {
     fn from(policy: &PolicyRef) -> ObjectKey {
-        ObjectKey { kind: policy.kind.as_str().into(), namespace: policy.namespace.clone(), name: policy.name.clone() }
+        let kind = match policy.kind {
+            PolicyKind::Kep2091 => KEP2091_KIND,
+            kind @ (PolicyKind::NetworkPolicy
+            | PolicyKind::ClusterNetworkPolicy
+            | PolicyKind::AdminNetworkPolicy
+            | PolicyKind::BaselineAdminNetworkPolicy) => kind.as_str(),
+        };
+        ObjectKey { kind: kind.into(), namespace: policy.namespace.clone(), name: policy.name.clone() }
     }
 }
 
@@ -96,9 +108,22 @@ impl Sources {
         self.objects.remove(key);
     }
 
+    /// The key of the object that a policy was read from.
+    pub fn key_of(&self, policy: &PolicyRef) -> ObjectKey {
+        self.resolved(&ObjectKey::from(policy)).into_owned()
+    }
+
+    /// The key itself, or that of the original group.
+    fn resolved<'k>(&self, key: &'k ObjectKey) -> Cow<'k, ObjectKey> {
+        if *key.kind != *KEP2091_KIND || self.objects.contains_key(key) {
+            return Cow::Borrowed(key);
+        }
+        Cow::Owned(ObjectKey { kind: PolicyKind::Kep2091.as_str().into(), ..key.clone() })
+    }
+
     /// The place of a field of an object: of the first path that leads all the way, else of as much of a path as exists.
     pub fn find(&self, key: &ObjectKey, paths: &[FieldPath]) -> Option<Excerpt> {
-        let extent = self.objects.get(key)?;
+        let extent = self.objects.get(self.resolved(key).as_ref())?;
         let text = self.texts.get(extent.text)?;
         let own = OwnText::of(&text.content, extent.span)?;
         let document = yaml::documents(&own.content).next()?.ok()?;
@@ -121,7 +146,7 @@ impl Sources {
 
     /// The whole of a field or of an item, if the path leads all the way. The mark may drag white space and comments behind it.
     pub fn whole(&self, key: &ObjectKey, path: &FieldPath) -> Option<Excerpt> {
-        let extent = self.objects.get(key)?;
+        let extent = self.objects.get(self.resolved(key).as_ref())?;
         let text = self.texts.get(extent.text)?;
         let own = OwnText::of(&text.content, extent.span)?;
         let document = yaml::documents(&own.content).next()?.ok()?;
@@ -134,7 +159,7 @@ impl Sources {
 
     /// Where an object begins.
     pub fn location(&self, key: &ObjectKey) -> Option<Location> {
-        let extent = self.objects.get(key)?;
+        let extent = self.objects.get(self.resolved(key).as_ref())?;
         let text = self.texts.get(extent.text)?;
         Some(Location { file: text.file.clone(), line: extent.span.line, column: extent.span.column })
     }

@@ -164,6 +164,8 @@ fn written_rule(it: &RuleRef) -> v1::DenialRule {
 
 fn written_policy(it: &PolicyRef) -> v1::Policy {
     v1::Policy {
+        shape: None,
+        priority: None,
         kind: it.kind.as_str().to_owned(),
         namespace: it.namespace.as_deref().map(str::to_owned),
         name: it.name.to_string(),

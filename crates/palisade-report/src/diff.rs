@@ -115,6 +115,8 @@ impl<'s> Places<'s> {
 
     fn policy(&self, it: &PolicyRef) -> Policy {
         Policy {
+            shape: None,
+            priority: None,
             kind: it.kind.as_str().to_owned(),
             namespace: it.namespace.as_deref().map(str::to_owned),
             name: it.name.to_string(),

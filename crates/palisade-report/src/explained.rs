@@ -8,7 +8,7 @@ use palisade_model::{
 };
 
 use crate::locate::{mark, matched_paths, nearest_paths, peer_path, port_path, rule_path};
-use crate::{manifest, v1, words};
+use crate::{manifest, standing, v1, words};
 
 /// Writes down an explanation, with its places in the manifests.
 pub fn explained(
@@ -154,7 +154,10 @@ impl Writer<'_> {
     }
 
     fn policy(&self, it: &PolicyRef) -> v1::Policy {
+        let policy = self.model.policies.iter().find(|policy| policy.origin == *it);
         v1::Policy {
+            shape: policy.and_then(standing::shape).map(str::to_owned),
+            priority: policy.and_then(standing::priority),
             kind: it.kind.as_str().to_owned(),
             namespace: it.namespace.as_deref().map(str::to_owned),
             name: it.name.to_string(),
@@ -174,7 +177,13 @@ impl Writer<'_> {
         }
         match step.outcome {
             engine::Outcome::Matched(action) => match step.rules.last() {
-                Some(last) => format!("{action} by {} {}", words::short(&last.rule.policy), words::rule(&last.rule)),
+                Some(last) => {
+                    let by = format!("{action} by {} {}", words::short(&last.rule.policy), words::rule(&last.rule));
+                    match standing::standing(self.model, &step.policies, &last.rule.policy) {
+                        Some(standing) => format!("{by} ({standing})"),
+                        None => by,
+                    }
+                }
                 None => action.to_string(),
             },
             engine::Outcome::NoMatch if step.policies.is_empty() => "no policy selects the pod".to_owned(),

@@ -5,6 +5,7 @@ mod exposure;
 mod lab;
 mod lint;
 mod matrix;
+mod status;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,6 +15,7 @@ pub use exposure::{Exposed, Exposure, ExposureExample, ExposureLabelled, Exposur
 pub use lab::{Found, LabNode, LabPod, LabService, LabStatus, Probe, ProbeReport};
 pub use lint::{LintFinding, LintPlace, LintReport, LintRule};
 pub use matrix::{Matrix, MatrixEnd, MatrixRow, MatrixTraffic};
+pub use status::{Status, StatusController, StatusEnds, StatusPolicies};
 
 /// The `apiVersion` of everything in here.
 pub const API_VERSION: &str = "palisade.dev/v1";
@@ -205,6 +207,12 @@ pub struct Policy {
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
+    /// The shape that it was written in, where its kind has several: `kep2091`, `v0.1.0` or `v0.1.7`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shape: Option<String>,
+    /// Its priority as it was written. In the shape `kep2091` a larger one wins, in all others a smaller one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i64>,
     /// Where it stands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,

@@ -99,16 +99,18 @@ fn is_relative(side: Side<'_>, pod: &Endpoint, relative: &RelativePods) -> bool 
 
 fn relative_matches(selector: &RelativeSelector, own: &Labels, other: &Labels) -> bool {
     let value = |labels: &Labels, key: &str| labels.iter().find(|(it, _)| *it == key).map(|(_, value)| value.to_owned());
-    let same = |key: &Box<str>| value(own, key).is_some() && value(own, key) == value(other, key);
+    let same = |key: &str| value(own, key).is_some() && value(own, key) == value(other, key);
     // SPEC: semantics 3.5: an empty list selects nothing, and so does a key that the subject lacks.
     let usable = |keys: &[Box<str>]| !keys.is_empty() && keys.iter().all(|key| value(own, key).is_some());
     match selector {
         RelativeSelector::Matching(selector) => selector_matches(selector, other),
-        RelativeSelector::Same(keys) => usable(keys) && keys.iter().all(same),
+        RelativeSelector::Same(keys) => usable(keys) && keys.iter().all(|key| same(key)),
         // SPEC: semantics 3.5: the seed to the letter: for every key the peer lacks it or differs.
-        RelativeSelector::NoneSame(keys) => usable(keys) && !keys.iter().any(same),
+        RelativeSelector::NoneSame(keys) => usable(keys) && !keys.iter().any(|key| same(key)),
         // SPEC: semantics 2.9: v0.1.x: the peer has all keys, and at least one differs.
-        RelativeSelector::SomeDiffer(keys) => usable(keys) && keys.iter().all(|key| value(other, key).is_some()) && !keys.iter().all(same),
+        RelativeSelector::SomeDiffer(keys) => {
+            usable(keys) && keys.iter().all(|key| value(other, key).is_some()) && !keys.iter().all(|key| same(key))
+        }
     }
 }
 

@@ -6,7 +6,10 @@ use std::collections::BTreeSet;
 
 use palisade_analysis::Case;
 use palisade_engine::{Match, Outcome, RuleStep, TierStep};
-use palisade_model::{Action, Direction, Model, NamespaceSet, Peer, PeerSet, PolicyKind, PortMatch, PortSet, Protocol, Rule, Tier};
+use palisade_model::{
+    Action, Direction, Model, NamespaceSet, Peer, PeerSet, PolicyKind, PortMatch, PortSet, Protocol, RelativeNamespaces, RelativePods,
+    RelativeSelector, Rule, Tier,
+};
 
 /// The cells that occurred, as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,10 +77,24 @@ fn peer_kind(rule: &Rule, at: Option<usize>, kind: PolicyKind) -> Option<&'stati
         (Peer::Pods { .. }, _) => "pods",
         (Peer::Networks(_), PolicyKind::NetworkPolicy) => "ipBlock",
         (Peer::Networks(_), _) => "networks",
-        (Peer::Relative(_), _) => "relative",
+        (Peer::Relative(relative), _) => relation(relative),
         (Peer::Nodes(_), _) => "nodes",
         (Peer::Domains(_) | Peer::Unreadable, _) => return None,
     })
+}
+
+/// What the namespaces have to do with the subject's; where they have nothing to do with it, what the pods have.
+fn relation(relative: &RelativePods) -> &'static str {
+    let by_labels = |selector: &RelativeSelector| match selector {
+        RelativeSelector::Same(_) => Some("same-labels"),
+        RelativeSelector::NoneSame(_) | RelativeSelector::SomeDiffer(_) => Some("other-labels"),
+        RelativeSelector::Matching(_) => None,
+    };
+    match &relative.namespaces {
+        RelativeNamespaces::Own => "own",
+        RelativeNamespaces::Others => "others",
+        RelativeNamespaces::Labelled(namespaces) => by_labels(namespaces).or(by_labels(&relative.pods)).unwrap_or("pods"),
+    }
 }
 
 fn port_form(rule: &Rule, at: Option<usize>) -> Option<&'static str> {
@@ -107,14 +124,18 @@ pub fn legal() -> BTreeSet<String> {
     cells
 }
 
-fn peers(tier: Tier, action: Action, direction: Direction) -> &'static [&'static str] {
-    match (tier, action, direction) {
-        (Tier::NetworkPolicy, Action::Accept, _) => &["any", "own-namespace", "namespaces", "pods", "ipBlock"],
-        (Tier::NetworkPolicy, Action::Deny | Action::Pass, _) => &[],
-        (Tier::Admin | Tier::Baseline, _, Direction::Ingress) => &["namespaces", "pods"],
-        (Tier::Admin | Tier::Baseline, Action::Accept, Direction::Egress) => &["namespaces", "pods", "networks", "nodes", "domainNames"],
-        (Tier::Admin | Tier::Baseline, Action::Deny | Action::Pass, Direction::Egress) => &["namespaces", "pods", "networks", "nodes"],
+fn peers(tier: Tier, action: Action, direction: Direction) -> Vec<&'static str> {
+    let mut peers = match tier {
+        Tier::NetworkPolicy if action == Action::Accept => return vec!["any", "own-namespace", "namespaces", "pods", "ipBlock"],
+        Tier::NetworkPolicy => return Vec::new(),
+        Tier::Admin | Tier::Baseline => vec!["namespaces", "pods", "own", "others", "same-labels", "other-labels"],
+    };
+    match (direction, action) {
+        (Direction::Ingress, _) => {}
+        (Direction::Egress, Action::Accept) => peers.extend(["networks", "nodes", "domainNames"]),
+        (Direction::Egress, Action::Deny | Action::Pass) => peers.extend(["networks", "nodes"]),
     }
+    peers
 }
 
 /// Port forms with their protocols. Names cannot stand beside networks and nodes in the experimental CRD.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use palisade_engine::{Compiled, compile};
 use palisade_k8s::{CONTROLLER_LABEL, CONTROLLER_NAME};
-use palisade_model::{Model, PolicyKind};
+use palisade_model::{Model, PolicyKind, Severity};
 
 use crate::changes::World;
 use crate::check::snapshot;
@@ -157,20 +157,26 @@ fn updated(seed: u64, model: &Model) -> Compiled {
 fn every_policy_counts(model: &Model, objects: &Objects) -> Result<(), Difference> {
     for object in &objects.0 {
         let text = |path: &str| object.pointer(path).and_then(|it| it.as_str());
-        let kind = match text("/kind") {
-            Some("NetworkPolicy") => PolicyKind::NetworkPolicy,
-            Some("ClusterNetworkPolicy") => PolicyKind::ClusterNetworkPolicy,
-            Some("BaselineAdminNetworkPolicy") => PolicyKind::BaselineAdminNetworkPolicy,
+        let kinds: &[PolicyKind] = match text("/kind") {
+            Some("NetworkPolicy") => &[PolicyKind::NetworkPolicy],
+            Some("ClusterNetworkPolicy") => &[PolicyKind::ClusterNetworkPolicy],
+            // Only the fields say which.
+            Some("AdminNetworkPolicy") => &[PolicyKind::AdminNetworkPolicy, PolicyKind::Kep2091],
+            Some("BaselineAdminNetworkPolicy") => &[PolicyKind::BaselineAdminNetworkPolicy],
             Some(_) | None => continue,
         };
         let namespace = text("/metadata/namespace");
         let counts = model.policies.iter().any(|it| {
-            it.origin.kind == kind && it.origin.namespace.as_deref() == namespace && Some(it.origin.name.as_ref()) == text("/metadata/name")
+            kinds.contains(&it.origin.kind)
+                && it.origin.namespace.as_deref() == namespace
+                && Some(it.origin.name.as_ref()) == text("/metadata/name")
         });
         let controller = object.pointer("/metadata/labels").and_then(|it| it.get(CONTROLLER_LABEL)).and_then(|it| it.as_str());
         if counts != controller.is_none_or(|it| it == CONTROLLER_NAME) {
-            let refused = snapshot("cluster.json", &objects.to_json()).diagnostics;
-            let refused: Vec<String> = refused.iter().map(ToString::to_string).collect();
+            let name = text("/metadata/name").unwrap_or_default();
+            let all = snapshot("cluster.json", &objects.to_json()).diagnostics;
+            let of_it = all.iter().filter(|it| it.severity == Severity::Error && it.object.ends_with(name));
+            let refused: Vec<String> = of_it.map(ToString::to_string).collect();
             return Err(Difference { between: Between::Refused, text: refused.join("\n") });
         }
     }
@@ -181,7 +187,10 @@ fn every_policy_counts(model: &Model, objects: &Objects) -> Result<(), Differenc
 fn scenario(objects: &Objects, seed: u64, found: &Found) -> String {
     let Found { question, difference } = found;
     let question = question.as_ref();
-    let smallest = shrink::objects(objects, |objects| ask(objects, seed, question).is_err_and(|it| it.between == difference.between));
+    // A policy can be refused for many reasons, and what is left of one would be refused for another.
+    let reason = |it: &Difference| it.text.split(['[', ']']).nth(1).filter(|_| it.between == Between::Refused).map(str::to_owned);
+    let same = |it: Difference| it.between == difference.between && reason(&it) == reason(difference);
+    let smallest = shrink::objects(objects, |objects| ask(objects, seed, question).is_err_and(same));
     let text = ask(&smallest, seed, question).err().map_or_else(|| difference.text.clone(), |it| it.text);
     let documents: Vec<String> = smallest.0.iter().map(|it| format!("{it}\n")).collect();
     let line = question.map(|it| format!("{it}  accept")).unwrap_or_default();

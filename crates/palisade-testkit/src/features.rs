@@ -1,5 +1,7 @@
 //! What a cluster has that a judge can stumble over. A feature that no random cluster has is one that the random test says nothing about.
 
+mod relations;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -21,6 +23,8 @@ pub fn features(model: &Model) -> Features {
     ports(model, &mut features);
     cluster(model, &mut features);
     order(model, &mut features);
+    relations::kinds(model, &mut features);
+    relations::relations(model, &mut features);
     features
 }
 

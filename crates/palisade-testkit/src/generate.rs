@@ -3,9 +3,11 @@
 //! Everything comes from a small vocabulary, so that selectors, blocks and ports meet the pods they are about. Whatever is generated is
 //! an object that the reader must count: valid, or of a newer API and closed by the rule for that. Nothing here knows a verdict.
 
+mod admin_network_policy;
 mod cluster;
 mod cluster_network_policy;
 mod flow;
+mod kep_2091;
 mod network_policy;
 mod vocabulary;
 
@@ -37,8 +39,36 @@ pub fn generate(seed: u64) -> Generated {
         let policy = cluster_network_policy::cluster_network_policy(random, at);
         objects.push(for_a_controller(random, policy));
     }
+    if random.percent(34) {
+        add_admin_network_policies(random, &mut objects);
+    }
     let questions = (0..QUESTIONS).filter_map(|_| flow::question(random, &cluster)).collect();
     Generated { objects: Objects(objects), questions }
+}
+
+/// Policies of the kinds that came before ClusterNetworkPolicy, with half of those that are there.
+fn add_admin_network_policies(random: &mut Random, objects: &mut Vec<Value>) {
+    let is_policy = |it: &Value| it.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("NetworkPolicy"));
+    objects.retain(|it| !is_policy(it) || random.percent(50));
+    for policy in objects.iter_mut() {
+        // The ranks that the new ones have most.
+        let priority = match policy.pointer("/spec/tier").and_then(Value::as_str) {
+            Some("Admin") if random.percent(60) => 5,
+            Some("Baseline") if random.percent(60) => 1000,
+            Some(_) | None => continue,
+        };
+        json_patch::merge(policy, &json!({"spec": {"priority": priority}}));
+    }
+    let first = random.below(2);
+    for at in first..first + random.between(1, 4) {
+        let policy =
+            if random.percent(50) { admin_network_policy::admin_network_policy(random, at) } else { kep_2091::kep_2091(random, at) };
+        objects.push(for_a_controller(random, policy));
+    }
+    if random.percent(40) {
+        let baseline = admin_network_policy::baseline_admin_network_policy(random);
+        objects.push(for_a_controller(random, baseline));
+    }
 }
 
 /// Now and then a policy names the controller that it is for.

@@ -6,9 +6,12 @@ use crate::objects::Objects;
 use crate::raw_judge::judge;
 use crate::scenario::{Line, parse_lines};
 
+mod admin_network_policies;
 mod cluster_network_policies;
+mod kep_2091;
 mod network_policies;
 mod parties;
+mod shapes;
 
 /// Pods `x/a`, `x/b` and `z/c` on nodes `n1`, `n1` and `n2`, with addresses of both families.
 const PODS: &str = "
@@ -97,3 +100,47 @@ fn cluster_policy(name: &str, tier: &str, priority: u16, rest: &str) -> String {
                   subject: {{namespaces: {{matchLabels: {{team: red}}}}}}, {rest}}}}}\n---\n"
     )
 }
+
+/// An AdminNetworkPolicy of v1alpha1 on the pods of `x`, in a shape that was shipped.
+fn shipped(name: &str, priority: u16, rest: &str) -> String {
+    format!(
+        "{{apiVersion: policy.networking.k8s.io/v1alpha1, kind: AdminNetworkPolicy, metadata: {{name: {name}}},
+          spec: {{priority: {priority}, subject: {{namespaces: {{matchLabels: {{team: red}}}}}}, {rest}}}}}\n---\n"
+    )
+}
+
+/// The BaselineAdminNetworkPolicy on the pods of `x`.
+fn shipped_baseline(rest: &str) -> String {
+    format!(
+        "{{apiVersion: policy.networking.k8s.io/v1alpha1, kind: BaselineAdminNetworkPolicy, metadata: {{name: default}},
+          spec: {{subject: {{namespaces: {{matchLabels: {{team: red}}}}}}, {rest}}}}}\n---\n"
+    )
+}
+
+/// KEP-2091's AdminNetworkPolicy on the pods of `x`.
+fn proposed(name: &str, priority: u16, rest: &str) -> String {
+    format!(
+        "{{apiVersion: policy.networking.k8s.io/v1alpha1, kind: AdminNetworkPolicy, metadata: {{name: {name}}},
+          spec: {{priority: {priority}, subject: {{namespaceSelector: {{matchLabels: {{team: red}}}}}}, {rest}}}}}\n---\n"
+    )
+}
+
+/// Pods `x/d` and `w/e`, `v/f` and `u/g` beside [`PODS`]. Namespace `x` is team red, env prod; `w` is red, dev; `v` is blue, dev; `u` is red, and `z` has no label.
+const TENANTS: &str = "
+{apiVersion: v1, kind: Namespace, metadata: {name: x, labels: {team: red, env: prod}}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: w, labels: {team: red, env: dev}}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: v, labels: {team: blue, env: dev}}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: u, labels: {team: red}}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: d, namespace: x, labels: {app: a, tier: web}}, status: {podIPs: [{ip: 10.0.0.4}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: e, namespace: w, labels: {app: a, tier: db}}, status: {podIPs: [{ip: 10.0.0.5}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: f, namespace: v, labels: {app: b, tier: web}}, status: {podIPs: [{ip: 10.0.0.6}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: g, namespace: u, labels: {app: a}}, status: {podIPs: [{ip: 10.0.0.7}]}}
+---
+";

@@ -56,6 +56,7 @@ pub(crate) enum Command {
     Diff(DiffArgs),
     Exposure(ExposureArgs),
     Lint(crate::lint::LintArgs),
+    Status(StatusArgs),
     Nft(NftArgs),
     Lab(crate::lab::LabArgs),
     Demo(DemoArgs),
@@ -315,6 +316,33 @@ pub(crate) enum ExposureOutput {
     Md,
 }
 
+/// What was read: pods, policies by tier and kind, and which controllers they are for
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  palisade status -f manifests/
+  palisade status -f manifests/ --controllers
+  palisade status --controllers --controller-name cilium     as that controller sees the live cluster
+  palisade status -f manifests/ -o json
+
+Exit codes: 0 here it is, 2 objects were refused and are missing from the counts.")]
+pub(crate) struct StatusArgs {
+    /// Policies by the value of their label `networking.k8s.io/policy-controller-name`, also those that are ignored
+    #[arg(long)]
+    pub(crate) controllers: bool,
+    /// text for people, json for programs, with everything (`palisade schema status`)
+    #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
+    pub(crate) output: StatusOutput,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StatusOutput {
+    Text,
+    Json,
+}
+
 /// Which connections a change opens and closes, and by which policies
 ///
 /// Two versions of the objects are compared: connections that are allowed now and were not before are opened, the other way round closed, and changed
@@ -489,6 +517,8 @@ pub(crate) enum SchemaOf {
     Exposure,
     /// The schema of `lint -o json`
     LintReport,
+    /// The schema of `status -o json`
+    Status,
     /// The schema of `lab probe -o json`
     ProbeReport,
     /// The schema of `lab status -o json`

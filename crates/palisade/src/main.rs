@@ -17,6 +17,7 @@ mod nft;
 mod outcome;
 mod printer;
 mod schema;
+mod status;
 mod test;
 
 use std::process::ExitCode;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         cli::Command::Diff(args) => diff::run(args),
         cli::Command::Exposure(args) => exposure::run(args),
         cli::Command::Lint(args) => lint::run(args),
+        cli::Command::Status(args) => status::run(args),
         cli::Command::Nft(args) => nft::run(args),
         cli::Command::Lab(args) => lab::run(args, printer),
         cli::Command::Demo(args) => demo::run(args, printer),

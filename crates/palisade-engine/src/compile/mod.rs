@@ -18,6 +18,7 @@ mod policies;
 mod ports;
 mod prefixes;
 mod reach;
+mod relations;
 mod rows;
 mod rules;
 mod selectors;
@@ -37,6 +38,7 @@ pub use update::Change;
 use crate::compile::intern::{Interned, Lists, number};
 use crate::compile::place::Spaces;
 use crate::compile::policies::{Memo, Policies};
+use crate::compile::relations::Relations;
 use crate::compile::rules::Parts;
 use crate::compile::slab::Slab;
 
@@ -45,6 +47,8 @@ use crate::compile::slab::Slab;
 pub struct Compiled {
     parts: Parts,
     policies: Policies,
+    /// Policies that are compiled by their parts.
+    relations: Relations,
     /// Lists of policies.
     slots: Lists,
     memo: Memo,

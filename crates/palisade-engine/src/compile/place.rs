@@ -2,13 +2,14 @@
 
 use std::net::IpAddr;
 
-use palisade_model::{ContainerPort, Endpoint, Labels, Model, NodeId, PerDirection};
+use palisade_model::{ContainerPort, Endpoint, Labels, Model, NodeId, PerDirection, Policy};
 use rustc_hash::FxHashMap;
 
 use crate::compile::intern::{Interned, Lists, index, number};
 use crate::compile::policies::{About, Key, Memo, Policies, Stored, Tiers};
 use crate::compile::ports::base;
 use crate::compile::prefixes::NOWHERE;
+use crate::compile::relations::{Relations, Turn};
 use crate::compile::rules::{News, Parts};
 use crate::compile::slab::{Slab, join, leave};
 use crate::compile::{At, Compiled, Foreign, Kind, Placed, PlacedNode, Program};
@@ -95,10 +96,20 @@ pub(crate) fn place(model: &Model) -> Compiled {
     compiled.pod_of.reserve(model.endpoints.len());
     compiled.policies.reserve(model.policies.len());
     let mut news = News::default();
-    for policy in &model.policies {
-        let key = Key::of(&policy.origin, &mut compiled.parts.symbols);
+    let mut put = |compiled: &mut Compiled, key: Key, policy: &Policy| {
         let stored = Stored::add(policy, key, &mut compiled.parts, &mut compiled.policies.subjects, &mut news);
         compiled.put_policy(stored);
+    };
+    let turns = compiled.relate(model);
+    for policy in &model.policies {
+        if compiled.relations.has(&policy.origin) {
+            continue;
+        }
+        let key = Key::of(&policy.origin, &mut compiled.parts.symbols);
+        put(&mut compiled, key, policy);
+    }
+    for Turn { key, policy } in turns {
+        policy.iter().for_each(|it| put(&mut compiled, key, it));
     }
     for (name, namespace) in &model.namespaces {
         let id = compiled.space(name);
@@ -131,6 +142,7 @@ impl Compiled {
         let mut empty = Compiled {
             parts: Parts::default(),
             policies: Policies::default(),
+            relations: Relations::default(),
             slots: Lists::default(),
             memo: Memo::default(),
             views: Lists::default(),

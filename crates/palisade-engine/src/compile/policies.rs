@@ -26,11 +26,19 @@ pub(crate) struct Key {
     kind: PolicyKind,
     namespace: Option<u32>,
     name: u32,
+    /// Which part of it, if it has relative peers.
+    part: Option<u32>,
 }
 
 impl Key {
     pub(crate) fn of(origin: &PolicyRef, symbols: &mut Symbols) -> Key {
-        Key { kind: origin.kind, namespace: origin.namespace.as_deref().map(|it| symbols.intern(it)), name: symbols.intern(&origin.name) }
+        let namespace = origin.namespace.as_deref().map(|it| symbols.intern(it));
+        Key { kind: origin.kind, namespace, name: symbols.intern(&origin.name), part: None }
+    }
+
+    /// The part of an object for subjects that have in common what `words` say.
+    pub(crate) fn of_part(origin: &PolicyRef, words: &str, symbols: &mut Symbols) -> Key {
+        Key { part: Some(symbols.intern(words)), ..Key::of(origin, symbols) }
     }
 }
 

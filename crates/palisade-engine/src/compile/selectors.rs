@@ -202,6 +202,12 @@ impl Selectors {
         id
     }
 
+    /// Labels as they were read.
+    pub(crate) fn labels(&self, read: u32, symbols: &Symbols) -> Labels {
+        let pairs = self.read.get(read).chunks(2);
+        pairs.filter_map(|it| if let [key, value] = it { Some((symbols.get(*key), symbols.get(*value))) } else { None }).collect()
+    }
+
     /// The label set that one comes to when only what is asked about is left of it.
     pub(crate) fn reduce(&mut self, read: u32) -> u32 {
         if let Some(known) = self.reduced.get(index(read)).copied().filter(|it| *it != NOT_YET) {

@@ -8,6 +8,7 @@ use crate::compile::Compiled;
 use crate::compile::intern::index;
 use crate::compile::join::{Join, Wants};
 use crate::compile::policies::{About, Key, Memo, Stored};
+use crate::compile::relations::Turn;
 use crate::compile::rules::{News, Unused};
 
 /// What happened to one object.
@@ -59,22 +60,24 @@ impl Compiled {
     /// Takes one change in. The pods that policy sees differently after it, or treats differently, in order.
     pub fn update(&mut self, change: Change<'_>) -> Vec<EndpointId> {
         let mut stale = Stale::default();
+        let mut turns = Vec::new();
         match change {
             Change::Pod { pod, node } => {
                 let node = node.map(|it| self.node(it));
-                if let Some(known) = self.pod_named(&pod.name) {
-                    self.remove_pod(known);
-                }
+                let known = self.pod_named(&pod.name).map(|it| self.remove_pod(it));
                 let namespace = self.space(&pod.name.namespace);
-                stale.pods.insert(self.enter_pod(pod, namespace, node));
+                let id = self.enter_pod(pod, namespace, node);
+                stale.pods.insert(id);
+                turns = self.relate_pods(&known.into_iter().filter(|it| *it != id).chain([id]).collect::<Vec<u32>>());
             }
             Change::PodGone(name) => {
                 if let Some(known) = self.pod_named(name) {
-                    self.remove_pod(known);
+                    let id = self.remove_pod(known);
+                    turns = self.relate_pods(&[id]);
                 }
             }
-            Change::Namespace(name, labels) => self.relabel(name, labels, &mut stale),
-            Change::NamespaceGone(name) => self.relabel(name, &Labels::default(), &mut stale),
+            Change::Namespace(name, labels) => turns = self.relabel(name, labels, &mut stale),
+            Change::NamespaceGone(name) => turns = self.relabel(name, &Labels::default(), &mut stale),
             Change::Node(node) => {
                 let id = self.node(&node.name);
                 self.set_node(id, &node.labels, &node.addresses);
@@ -84,14 +87,11 @@ impl Compiled {
                     self.set_node(id, &Labels::default(), &[]);
                 }
             }
-            Change::Policy(policy) => {
-                let key = Key::of(&policy.origin, &mut self.parts.symbols);
-                self.edit(key, Some(policy), &mut stale);
-            }
-            Change::PolicyGone(origin) => {
-                let key = Key::of(origin, &mut self.parts.symbols);
-                self.edit(key, None, &mut stale);
-            }
+            Change::Policy(policy) => turns = self.put_over(&policy.origin, Some(policy), &mut stale),
+            Change::PolicyGone(origin) => turns = self.put_over(origin, None, &mut stale),
+        }
+        for Turn { key, policy } in turns {
+            self.edit(key, policy.as_ref(), &mut stale);
         }
         self.refresh(stale)
     }
@@ -108,19 +108,34 @@ impl Compiled {
         id
     }
 
-    fn remove_pod(&mut self, EndpointId(id): EndpointId) {
+    /// Puts a policy in the place of another; the parts of one with relations are left to do.
+    fn put_over(&mut self, origin: &PolicyRef, policy: Option<&Policy>, stale: &mut Stale) -> Vec<Turn> {
+        let turns = self.relate_policy(origin, policy);
+        let key = Key::of(origin, &mut self.parts.symbols);
+        self.edit(key, policy.filter(|_| !self.relations.has(origin)), stale);
+        turns
+    }
+
+    fn remove_pod(&mut self, EndpointId(id): EndpointId) -> u32 {
         let id = crate::compile::intern::number(id);
         self.leave_cell(id);
         if let Some(pod) = self.pods.remove(id) {
             self.pod_of.remove(&(pod.namespace, pod.name));
         }
+        id
     }
 
-    fn relabel(&mut self, name: &str, labels: &Labels, stale: &mut Stale) {
+    fn relabel(&mut self, name: &str, labels: &Labels, stale: &mut Stale) -> Vec<Turn> {
         let id = self.space(name);
         if self.label_space(id, labels) {
             self.pair_cells(id, stale);
         }
+        if self.relations.is_empty() {
+            return Vec::new();
+        }
+        let cells = self.spaces.get(id).into_iter().flat_map(|it| &it.cells).filter_map(|it| self.spaces.cells.get(*it));
+        let pods: Vec<u32> = cells.flat_map(|it| &it.pods).copied().collect();
+        self.relate_pods(&pods)
     }
 
     /// Moves the cells of a namespace to the pairs of its labels.

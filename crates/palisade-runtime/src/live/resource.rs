@@ -19,9 +19,9 @@ enum Scope {
     Namespaced,
 }
 
-/// In the order in which they are listed: what policies select, then what creates it, then the policies. Policies that are not read are
+/// In the order in which they are listed: what policies select, then what creates it, then the policies. Policies of other engines are
 /// listed too: a verdict that leaves them out must not look like one that does not.
-pub(super) const RESOURCES: [Resource; 21] = [
+pub(super) const RESOURCES: [Resource; 22] = [
     cluster("", "v1", "namespaces", "Namespace"),
     cluster("", "v1", "nodes", "Node"),
     namespaced("", "v1", "pods", "Pod"),
@@ -37,6 +37,7 @@ pub(super) const RESOURCES: [Resource; 21] = [
     cluster("policy.networking.k8s.io", "v1alpha2", "clusternetworkpolicies", "ClusterNetworkPolicy"),
     cluster("policy.networking.k8s.io", "v1alpha1", "adminnetworkpolicies", "AdminNetworkPolicy"),
     cluster("policy.networking.k8s.io", "v1alpha1", "baselineadminnetworkpolicies", "BaselineAdminNetworkPolicy"),
+    cluster("kep2091.palisade.dev", "v1alpha1", "adminnetworkpolicies", "AdminNetworkPolicy"),
     namespaced("cilium.io", "v2", "ciliumnetworkpolicies", "CiliumNetworkPolicy"),
     cluster("cilium.io", "v2", "ciliumclusterwidenetworkpolicies", "CiliumClusterwideNetworkPolicy"),
     namespaced("crd.projectcalico.org", "v1", "networkpolicies", "NetworkPolicy"),

@@ -58,6 +58,7 @@ fn every_resource_is_listed_with_a_limit_and_nothing_else_is_asked() {
         "/apis/policy.networking.k8s.io/v1alpha2/clusternetworkpolicies?&limit=500",
         "/apis/policy.networking.k8s.io/v1alpha1/adminnetworkpolicies?&limit=500",
         "/apis/policy.networking.k8s.io/v1alpha1/baselineadminnetworkpolicies?&limit=500",
+        "/apis/kep2091.palisade.dev/v1alpha1/adminnetworkpolicies?&limit=500",
         "/apis/cilium.io/v2/ciliumnetworkpolicies?&limit=500",
         "/apis/cilium.io/v2/ciliumclusterwidenetworkpolicies?&limit=500",
         "/apis/crd.projectcalico.org/v1/networkpolicies?&limit=500",

@@ -6,8 +6,8 @@ use super::vocabulary::{PLACE_LABELS, POD_LABELS, PORT_NAMES, PORTS, block, put,
 use crate::random::Random;
 
 /// In byte order they are not in the order of a dictionary.
-const NAMES: [&str; 5] = ["b", "a.b", "a-b", "ab", "a"];
-const DOMAINS: [&str; 7] =
+pub(super) const NAMES: [&str; 5] = ["b", "a.b", "a-b", "ab", "a"];
+pub(super) const DOMAINS: [&str; 7] =
     ["example.com", "*.example.com", "web.x.svc.cluster.local", "*.cluster.local", "cluster.local", "*.svc.Cluster.LOCAL.", "Example.ORG."];
 
 pub(super) fn cluster_network_policy(random: &mut Random, at: usize) -> Value {
@@ -86,7 +86,7 @@ fn pods(random: &mut Random) -> Value {
 }
 
 /// A set: no block twice.
-fn networks(random: &mut Random) -> Value {
+pub(super) fn networks(random: &mut Random) -> Value {
     let mut networks = vec![block(random)];
     let second = block(random);
     if random.percent(40) && !networks.contains(&second) {

@@ -4,17 +4,22 @@
 //! It is slow and knows one connection at a time. It does not check that objects are valid; what it cannot
 //! understand it treats as closed. It must never use the crates it is there to contradict.
 
+mod admin_network_policy;
 mod cluster_network_policy;
+mod kep_2091;
 mod network_policy;
 mod read;
+mod relative;
 mod service;
+mod shapes;
+mod tiers;
 mod world;
 
 use std::fmt;
 
 use crate::objects::Objects;
 use crate::scenario::{Expect, Party, RawProtocol};
-use cluster_network_policy::Tier;
+use tiers::Tier;
 use world::{Endpoint, Located, Pod, Side, World};
 
 /// The verdict of one new connection. Errors say that the question makes no sense for these objects: a
@@ -180,14 +185,14 @@ fn judge_direction(world: &World<'_>, view: &View<'_>) -> Result<Expect, String>
     if view.is_itself() && view.flow.route == Route::Direct {
         return Ok(Expect::Accept);
     }
-    let admin = cluster_network_policy::judge(world, Tier::Admin, view)?;
+    let admin = tiers::judge(world, Tier::Admin, view)?;
     let mut may_accept = admin.may_accept;
     let mut finding = admin.finding;
     if let Finding::Leave = finding {
         finding = network_policy::judge(world, view);
     }
     if let Finding::Leave = finding {
-        let baseline = cluster_network_policy::judge(world, Tier::Baseline, view)?;
+        let baseline = tiers::judge(world, Tier::Baseline, view)?;
         may_accept |= baseline.may_accept;
         finding = baseline.finding;
     }

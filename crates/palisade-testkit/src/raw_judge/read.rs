@@ -112,6 +112,15 @@ pub(super) fn selects(selector: &Value, labels: &Labels<'_>) -> Option<bool> {
     Some(selected)
 }
 
+/// As [`selects`], for a selector that has to be there and may hold nothing that is not known.
+pub(super) fn selects_strictly(selector: &Value, labels: &Labels<'_>) -> Option<bool> {
+    let known = |value: &Value, fields: &[&str]| value.is_object() && knows_all(value, fields);
+    let expressions = at(selector, "/matchExpressions").as_array().map_or(&[][..], Vec::as_slice);
+    let understood = known(selector, &["matchLabels", "matchExpressions"])
+        && expressions.iter().all(|expression| known(expression, &["key", "operator", "values"]));
+    selects(selector, labels).filter(|_| understood)
+}
+
 fn expression_holds(expression: &Value, labels: &Labels<'_>) -> Option<bool> {
     let value = labels.get(text(expression, "/key")?);
     let values: Vec<&str> = list(at(expression, "/values"))?.iter().map(Value::as_str).collect::<Option<_>>()?;

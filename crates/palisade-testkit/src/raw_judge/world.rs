@@ -5,7 +5,9 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
+use super::View;
 use super::read::{Labels, at, is_kind, items, labels, lenient_address, name, namespace, port_number, port_protocol, text};
+use super::shapes::{Written, written};
 use crate::objects::Objects;
 use crate::scenario::{Party, RawProtocol};
 
@@ -15,9 +17,26 @@ pub(super) struct World<'a> {
     /// Pods first, then the workloads that have none. Completed ones are here too.
     pub(super) pods: Vec<Pod<'a>>,
     pub(super) network_policies: Vec<&'a Value>,
-    pub(super) cluster_network_policies: Vec<&'a Value>,
+    pub(super) cluster_policies: Vec<ClusterPolicy<'a>>,
     /// Of every namespace that has a pod.
     namespaces: BTreeMap<&'a str, Labels<'a>>,
+}
+
+/// A policy of the Admin or the Baseline tier.
+#[derive(Clone, Copy)]
+pub(super) struct ClusterPolicy<'a> {
+    pub(super) written: Written,
+    pub(super) policy: &'a Value,
+}
+
+/// What policies compare: the labels of a peer, and those of the subject. What is not a pod has no labels.
+pub(super) struct Ends<'a> {
+    pub(super) is_pod: bool,
+    pub(super) namespace: &'a Labels<'a>,
+    pub(super) pod: &'a Labels<'a>,
+    pub(super) subject_namespace: &'a Labels<'a>,
+    pub(super) subject_pod: &'a Labels<'a>,
+    pub(super) in_one_namespace: bool,
 }
 
 /// A Pod, or a workload that stands for the pods it would make.
@@ -83,11 +102,11 @@ impl<'a> World<'a> {
                 pods.push(Pod { template, labels: labels(template), ..Pod::of(workload) });
             }
         }
-        let of_kind = |version, kind| objects.iter().filter(|it| is_kind(it, version, kind) && is_ours(it)).collect();
+        let ours = || objects.iter().filter(|it| is_ours(it));
         World {
             objects,
-            network_policies: of_kind("networking.k8s.io/v1", "NetworkPolicy"),
-            cluster_network_policies: of_kind("policy.networking.k8s.io/v1alpha2", "ClusterNetworkPolicy"),
+            network_policies: ours().filter(|it| is_kind(it, "networking.k8s.io/v1", "NetworkPolicy")).collect(),
+            cluster_policies: ours().filter_map(|policy| Some(ClusterPolicy { written: written(policy)?, policy })).collect(),
             namespaces: pods.iter().map(|pod| (pod.namespace, namespace_labels(objects, pod.namespace))).collect(),
             pods,
         }
@@ -186,6 +205,29 @@ impl<'a> World<'a> {
 
     fn node(&self, node: &str) -> Option<&'a Value> {
         self.objects.iter().find(|it| is_kind(it, "v1", "Node") && name(it) == node)
+    }
+}
+
+impl<'a> Ends<'a> {
+    pub(super) fn of(world: &'a World<'a>, view: &'a View<'a>, peer: Endpoint<'a>) -> Ends<'a> {
+        let (peer, subject) = (peer.pod(), view.subject);
+        Ends {
+            is_pod: peer.is_some(),
+            namespace: peer.map_or(&NO_LABELS, |it| world.namespace_labels(it)),
+            pod: peer.map_or(&NO_LABELS, |it| &it.labels),
+            subject_namespace: world.namespace_labels(subject),
+            subject_pod: &subject.labels,
+            in_one_namespace: peer.is_some_and(|it| it.namespace == subject.namespace),
+        }
+    }
+}
+
+impl<'a> Endpoint<'a> {
+    fn pod(self) -> Option<&'a Pod<'a>> {
+        match self {
+            Endpoint::Pod(pod) => Some(pod),
+            Endpoint::Node(_) | Endpoint::Outside => None,
+        }
     }
 }
 

@@ -3,9 +3,13 @@
 #[cfg(test)]
 mod documents;
 #[cfg(test)]
+mod misspelt;
+#[cfg(test)]
 mod mutation;
 #[cfg(test)]
 mod scale;
+#[cfg(test)]
+mod shapes;
 #[cfg(test)]
 mod values;
 

@@ -135,7 +135,7 @@ fn name_of(object: &Value) -> Option<String> {
     let text = |path: &str| object.pointer(path).and_then(Value::as_str).filter(|text| !text.is_empty());
     let (kind, name) = (text("/kind")?, text("/metadata/name")?);
     match kind {
-        "ClusterNetworkPolicy" => Some(format!("{kind} {name}")),
+        "ClusterNetworkPolicy" | "AdminNetworkPolicy" | "BaselineAdminNetworkPolicy" => Some(format!("{kind} {name}")),
         _ => Some(format!("{kind} {}/{name}", text("/metadata/namespace").unwrap_or("default"))),
     }
 }

@@ -16,6 +16,7 @@ mod misc;
 #[expect(dead_code, reason = "shared with the tests of what reads clusters")]
 mod mock_api;
 mod nft;
+mod status;
 mod test;
 
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 use palisade_model::{
     Action, Endpoint, IpBlock, LabelSelector, Model, NamespaceSet, Operator, Peer, PeerSet, PerDirection, Policy, PolicyKind, PolicyRef,
-    PortMatch, PortProtocol, PortSet, Ports, Requirement, Rule, Shape, Subject, Tier,
+    PortMatch, PortProtocol, PortSet, Ports, RelativeNamespaces, RelativePods, RelativeSelector, Requirement, Rule, Shape, Subject, Tier,
 };
 
 use super::model::{Size, model, namespace};
@@ -13,8 +13,14 @@ pub(super) struct Worst {
     pub(super) change: fn(&mut Model, Size),
 }
 
-pub(super) const WORST: [Worst; 8] = [
+pub(super) const WORST: [Worst; 11] = [
     Worst { name: "every tenant by an admin policy of its own", change: tenants },
+    Worst { name: "every tenant by one relation of labels", change: same_tenant },
+    Worst { name: "every namespace by a relation to itself", change: |model, _| related(model, RelativeNamespaces::Own, Action::Pass) },
+    Worst {
+        name: "every namespace by a relation to all others",
+        change: |model, _| related(model, RelativeNamespaces::Others, Action::Deny),
+    },
     Worst { name: "every policy asks for a label of its own", change: |model, size| every_unlike(model, size, own_key) },
     Worst { name: "any namespace, pods by a label of each policy's own", change: |model, size| every_unlike(model, size, own_value) },
     Worst { name: "every policy says who it is not", change: |model, size| every_unlike(model, size, own_exclusion) },
@@ -111,8 +117,8 @@ fn own_ranges(model: &mut Model, _: Size) {
     }
 }
 
-/// As `sameLabels` would be written without it: a policy for each tenant.
-fn tenants(model: &mut Model, size: Size) {
+/// Gives every namespace a tenant; how many there are.
+fn label_tenants(model: &mut Model, size: Size) -> usize {
     let tenants = (size.namespaces / 5).max(1);
     for (at, (_, namespace)) in model.namespaces.iter_mut().enumerate() {
         let tenant = format!("tenant-{}", at % tenants);
@@ -120,28 +126,47 @@ fn tenants(model: &mut Model, size: Size) {
         let labels = labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).chain([("tenant", tenant.as_str())]);
         namespace.labels = labels.collect();
     }
-    for at in 0..tenants {
-        let tenant = equals("tenant", &format!("tenant-{at}"));
-        let rule = |index, action, peer| Rule {
-            index,
-            name: None,
-            action,
-            peers: PeerSet::Of(vec![peer]),
-            ports: PortSet::Any,
-            fail_closed: None,
-        };
-        let own = Peer::Pods { namespaces: NamespaceSet::Matching(tenant.clone()), pods: LabelSelector::default() };
-        let rules = vec![rule(0, Action::Pass, own), rule(1, Action::Deny, anywhere(LabelSelector::default()))];
-        model.policies.push(Policy {
-            origin: PolicyRef { kind: PolicyKind::ClusterNetworkPolicy, namespace: None, name: format!("tenant-{at}").into() },
-            tier: Tier::Admin,
-            rank: 1_000,
-            subject: Subject::Pods { namespaces: NamespaceSet::Matching(tenant), pods: LabelSelector::default() },
-            shape: Shape::Only,
-            isolates: PerDirection { egress: false, ingress: false },
-            rules: PerDirection { egress: Vec::new(), ingress: rules },
-        });
+    tenants
+}
+
+/// A policy of the Admin tier that asks for each peer in turn.
+fn admin(name: &str, kind: PolicyKind, namespaces: LabelSelector, rules: Vec<(Action, Peer)>) -> Policy {
+    let rule = |(index, (action, peer)): (usize, (Action, Peer))| {
+        let peers = PeerSet::Of(vec![peer]);
+        Rule { index, name: None, action, peers, ports: PortSet::Any, fail_closed: None }
+    };
+    Policy {
+        origin: PolicyRef { kind, namespace: None, name: name.into() },
+        tier: Tier::Admin,
+        rank: 1_000,
+        subject: Subject::Pods { namespaces: NamespaceSet::Matching(namespaces), pods: LabelSelector::default() },
+        shape: if kind == PolicyKind::Kep2091 { Shape::Kep2091 } else { Shape::Only },
+        isolates: PerDirection { egress: false, ingress: false },
+        rules: PerDirection { egress: Vec::new(), ingress: rules.into_iter().enumerate().map(rule).collect() },
     }
+}
+
+/// As `sameLabels` would be written without it: a policy for each tenant.
+fn tenants(model: &mut Model, size: Size) {
+    for at in 0..label_tenants(model, size) {
+        let tenant = equals("tenant", &format!("tenant-{at}"));
+        let own = Peer::Pods { namespaces: NamespaceSet::Matching(tenant.clone()), pods: LabelSelector::default() };
+        let rules = vec![(Action::Pass, own), (Action::Deny, anywhere(LabelSelector::default()))];
+        model.policies.push(admin(&format!("tenant-{at}"), PolicyKind::ClusterNetworkPolicy, tenant, rules));
+    }
+}
+
+/// One policy that means other peers for every subject.
+fn related(model: &mut Model, namespaces: RelativeNamespaces, action: Action) {
+    let relative = Peer::Relative(RelativePods { namespaces, pods: RelativeSelector::Matching(LabelSelector::default()) });
+    let rules = vec![(action, relative), (Action::Deny, anywhere(LabelSelector::default()))];
+    model.policies.push(admin("related", PolicyKind::Kep2091, LabelSelector::default(), rules));
+}
+
+/// The same with it.
+fn same_tenant(model: &mut Model, size: Size) {
+    label_tenants(model, size);
+    related(model, RelativeNamespaces::Labelled(RelativeSelector::Same(vec!["tenant".into()])), Action::Pass);
 }
 
 /// A tenth of everything, but all of it together.

@@ -92,6 +92,8 @@ impl<'m> Programs<'m> {
 /// A policy that selects a subject, with its rules and the place of the first of them in the program.
 struct Ruling<'a, 'm> {
     policy: &'m Policy,
+    /// What its subjects have in common, if it is a part of a policy.
+    part: Option<&'m str>,
     first: u32,
     rules: &'a [Asking<'m>],
 }
@@ -109,7 +111,7 @@ impl<'a, 'm> Ruling<'a, 'm> {
 fn rulings<'a, 'm>(asked: &'a Asked<'m>, selected: &Selected<'m>, direction: Direction, list: u32) -> Vec<Ruling<'a, 'm>> {
     let mut first = 0;
     let each = selected.list(direction, list).map(|(at, policy)| {
-        let ruling = Ruling { policy, first, rules: asked.rules(direction, at) };
+        let ruling = Ruling { policy, part: selected.words(at), first, rules: asked.rules(direction, at) };
         first += number(ruling.rules.len());
         ruling
     });
@@ -317,7 +319,7 @@ impl<'m> Programmer<'_, '_, 'm> {
         let mut policies = Vec::with_capacity(self.rulings.len());
         let mut rules: Vec<String> = Vec::new();
         for ruling in self.rulings {
-            let policy = words::policy(&ruling.policy.origin);
+            let policy = words::policy(&ruling.policy.origin, ruling.part);
             rules.extend(ruling.matching(&itself.rules).into_iter().map(|(it, hit)| format!("{policy} {} {}", it.rule.index, hit.word())));
             policies.push(policy);
         }

@@ -81,7 +81,7 @@ pub struct Meeting<'m> {
 
 impl Compiled {
     /// What a node has to tell apart. `model` is what was compiled.
-    pub fn on_node<'m>(&self, model: &'m Model, node: NodeId) -> OnNode<'m> {
+    pub fn on_node<'m>(&'m self, model: &'m Model, node: NodeId) -> OnNode<'m> {
         let owners = owners(model, self);
         let selected = Selected::of(model, self, node, &owners);
         let mut asked = Asked::by(&selected);

@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::compile::Compiled;
 use crate::compile::intern::{Lists, index, number};
 use crate::compile::node::owners::Owner;
+use crate::compile::relations::{Part, Relations};
 use crate::decide::{by_name, by_rank, is_subject};
 
 /// An address of a pod of the node.
@@ -25,18 +26,50 @@ pub(super) struct Selected<'m> {
     pub(super) locals: Vec<Local>,
     /// Namespaces of these, by the number that the compiled cluster has for each.
     pub(super) namespaces: FxHashMap<&'m str, u32>,
-    policies: &'m [Policy],
+    policies: Policies<'m>,
     /// Policies by place, in the order in which they are asked.
     lists: PerDirection<Lists>,
     count: PerDirection<u32>,
 }
 
+/// The policies of a model that compare nothing, and after them the parts of those that do.
+#[derive(Debug)]
+struct Policies<'m> {
+    whole: &'m [Policy],
+    relations: &'m Relations,
+    parts: Vec<&'m Part>,
+}
+
+impl<'m> Policies<'m> {
+    fn of(model: &'m Model, compiled: &'m Compiled) -> Policies<'m> {
+        Policies { whole: &model.policies, relations: &compiled.relations, parts: compiled.relations.parts().collect() }
+    }
+
+    fn get(&self, at: u32) -> Option<&'m Policy> {
+        match index(at).checked_sub(self.whole.len()) {
+            None => self.whole.get(index(at)),
+            Some(at) => self.parts.get(at).map(|it| &it.policy),
+        }
+    }
+
+    /// What the subjects of a part have in common, in words.
+    fn words(&self, at: u32) -> Option<&'m str> {
+        self.parts.get(index(at).checked_sub(self.whole.len())?).map(|it| it.words.as_str())
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u32, &'m Policy)> {
+        let counts = |it: &(u32, &Policy)| self.relations.is_empty() || !self.relations.has(&it.1.origin);
+        let parts = (number(self.whole.len())..).zip(self.parts.iter().map(|it| &it.policy));
+        (0..).zip(self.whole).filter(counts).chain(parts)
+    }
+}
+
 impl<'m> Selected<'m> {
-    pub(super) fn of(model: &'m Model, compiled: &Compiled, node: NodeId, owners: &[Owner]) -> Selected<'m> {
+    pub(super) fn of(model: &'m Model, compiled: &'m Compiled, node: NodeId, owners: &[Owner]) -> Selected<'m> {
         let mut selected = Selected {
             locals: Vec::new(),
             namespaces: FxHashMap::default(),
-            policies: &model.policies,
+            policies: Policies::of(model, compiled),
             lists: PerDirection::default(),
             count: PerDirection::default(),
         };
@@ -48,13 +81,15 @@ impl<'m> Selected<'m> {
                 selected.namespaces.insert(&endpoint.name.namespace, placed.namespace);
             }
         }
-        let index = Index::of(model, &selected.namespaces);
+        let index = Index::of(&selected.policies, &selected.namespaces);
         let mut known: FxHashMap<(u32, u32), PerDirection<u32>> = FxHashMap::default();
         let mut locals = std::mem::take(&mut selected.locals);
         for local in &mut locals {
             let Some(placed) = compiled.pod(local.pod) else { continue };
-            local.lists =
-                *known.entry((placed.namespace, placed.labels)).or_insert_with(|| selected.add(&index.selecting(model, local.pod)));
+            local.lists = *known.entry((placed.namespace, placed.labels)).or_insert_with(|| {
+                let selecting = index.selecting(model, &selected.policies, local.pod);
+                selected.add(&selecting)
+            });
         }
         Selected { locals, ..selected }
     }
@@ -62,7 +97,7 @@ impl<'m> Selected<'m> {
     /// The numbers of the lists of those among some policies that have a say.
     fn add(&mut self, policies: &[u32]) -> PerDirection<u32> {
         let mut one = |direction| {
-            let list = having_a_say(self.policies, policies, direction);
+            let list = having_a_say(&self.policies, policies, direction);
             let id = self.lists.of_mut(direction).intern(&list);
             let count = self.count.of_mut(direction);
             *count = (*count).max(id + 1);
@@ -78,19 +113,23 @@ impl<'m> Selected<'m> {
 
     /// The policies of a list, in the order in which they are asked.
     pub(super) fn list(&self, direction: Direction, list: u32) -> impl Iterator<Item = (u32, &'m Policy)> {
-        let policies = self.policies;
-        self.lists.of(direction).get(list).iter().filter_map(move |at| Some((*at, policies.get(index(*at))?)))
+        self.lists.of(direction).get(list).iter().filter_map(|at| Some((*at, self.policies.get(*at)?)))
+    }
+
+    /// What the subjects of a policy have in common besides, if it is a part of one.
+    pub(super) fn words(&self, policy: u32) -> Option<&'m str> {
+        self.policies.words(policy)
     }
 
     /// The rules of a policy.
     pub(super) fn rules(&self, direction: Direction, policy: u32) -> &'m [Rule] {
-        self.policies.get(index(policy)).map_or(&[], |it| it.rules.of(direction))
+        self.policies.get(policy).map_or(&[], |it| it.rules.of(direction))
     }
 }
 
 /// SPEC: semantics 0, step 4: where a NetworkPolicy isolates, Baseline is not asked.
-fn having_a_say(policies: &[Policy], selecting: &[u32], direction: Direction) -> Vec<u32> {
-    let mut say: Vec<(u32, &Policy)> = selecting.iter().filter_map(|at| Some((*at, policies.get(index(*at))?))).collect();
+fn having_a_say(policies: &Policies<'_>, selecting: &[u32], direction: Direction) -> Vec<u32> {
+    let mut say: Vec<(u32, &Policy)> = selecting.iter().filter_map(|at| Some((*at, policies.get(*at)?))).collect();
     let isolates = |it: &Policy| it.tier == Tier::NetworkPolicy && *it.isolates.of(direction);
     let isolated = say.iter().any(|(_, it)| isolates(it));
     say.retain(|(_, it)| match it.tier {
@@ -115,26 +154,26 @@ struct Index<'m> {
 
 impl<'m> Index<'m> {
     /// Only those of some namespaces are wanted.
-    fn of(model: &'m Model, namespaces: &FxHashMap<&'m str, u32>) -> Index<'m> {
+    fn of(policies: &Policies<'m>, namespaces: &FxHashMap<&'m str, u32>) -> Index<'m> {
         let mut index = Index { anywhere: Vec::new(), by_namespace: FxHashMap::default() };
-        for (at, policy) in model.policies.iter().enumerate() {
+        for (at, policy) in policies.iter() {
             let Subject::Pods { namespaces: of, .. } = &policy.subject else { continue };
             match of {
                 NamespaceSet::Own(own) if namespaces.contains_key(own.as_ref()) => {
-                    index.by_namespace.entry(own.as_ref()).or_default().push(number(at));
+                    index.by_namespace.entry(own.as_ref()).or_default().push(at);
                 }
                 NamespaceSet::Own(_) => {}
-                NamespaceSet::Matching(_) => index.anywhere.push(number(at)),
+                NamespaceSet::Matching(_) => index.anywhere.push(at),
             }
         }
         index
     }
 
-    fn selecting(&self, model: &Model, pod: EndpointId) -> Vec<u32> {
+    fn selecting(&self, model: &Model, policies: &Policies<'_>, pod: EndpointId) -> Vec<u32> {
         let Some(endpoint) = model.endpoint(pod) else { return Vec::new() };
         let of_namespace = model.namespace_labels(&endpoint.name.namespace);
         let own = self.by_namespace.get(endpoint.name.namespace.as_ref()).into_iter().flatten();
-        let is = |at: &u32| model.policies.get(index(*at)).is_some_and(|it| is_subject(&it.subject, endpoint, of_namespace));
+        let is = |at: &u32| policies.get(*at).is_some_and(|it| is_subject(&it.subject, endpoint, of_namespace));
         own.chain(&self.anywhere).copied().filter(is).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! The canonical words for what a class or a program is made of: the same for the same meaning, whatever order it was written in. Names are quoted,
 //! so that none can pass for something else.
 
-use palisade_model::{ContainerPort, Family, IpBlock, LabelSelector, Operator, PolicyRef};
+use palisade_model::{ContainerPort, Family, IpBlock, LabelSelector, Operator, PolicyKind, PolicyRef};
 
 pub(super) fn selector(selector: &LabelSelector) -> String {
     let one = |it: &palisade_model::Requirement| {
@@ -29,11 +29,14 @@ pub(super) fn port(port: &ContainerPort) -> String {
     format!("{:?} {}/{}", port.name.as_deref().unwrap_or_default(), port.protocol, port.port)
 }
 
-pub(super) fn policy(policy: &PolicyRef) -> String {
-    match &policy.namespace {
-        Some(namespace) => format!("{} {namespace:?} {:?}", policy.kind.as_str(), policy.name),
-        None => format!("{} {:?}", policy.kind.as_str(), policy.name),
-    }
+/// A policy, or the part of it for subjects with something in common.
+pub(super) fn policy(policy: &PolicyRef, part: Option<&str>) -> String {
+    let kind = if policy.kind == PolicyKind::Kep2091 { "KEP-2091" } else { policy.kind.as_str() };
+    let named = match &policy.namespace {
+        Some(namespace) => format!("{kind} {namespace:?} {:?}", policy.name),
+        None => format!("{kind} {:?}", policy.name),
+    };
+    part.map_or_else(|| named.clone(), |it| format!("{named} for {it}"))
 }
 
 pub(super) fn family(family: Family) -> &'static str {

@@ -1,0 +1,48 @@
+//! `palisade status`.
+
+use crate::palisade;
+
+#[test]
+fn policies_are_counted_by_the_controller_they_are_for() {
+    let of = |arguments: &str| {
+        let output = palisade(&format!("status -f crates/palisade/tests/cli/controllers.yaml {arguments}")).output().unwrap();
+        (String::from_utf8(output.stdout).unwrap(), output.status.code())
+    };
+    let (text, code) = of("--controllers");
+    let expected = "\
+policies by the label networking.k8s.io/policy-controller-name, as `palisade` sees them
+  (no label)       2  enforced, by every controller  (1 ClusterNetworkPolicy, 1 NetworkPolicy)
+  \"\"               1  ignored: for no controller  (1 NetworkPolicy)
+  none             1  ignored: switched off  (1 NetworkPolicy)
+  other            1  ignored: for another controller  (1 NetworkPolicy)
+  palisade         1  enforced, by this controller alone  (1 NetworkPolicy)
+3 of 6 policies count here
+";
+    assert_eq!((text.as_str(), code), (expected, Some(0)));
+    let (text, _) = of("--controllers --controller-name other");
+    assert!(text.contains("palisade         1  ignored: for another controller"), "{text}");
+    assert!(text.contains("other            1  enforced, by this controller alone"), "{text}");
+}
+
+#[test]
+fn what_was_read_is_counted() {
+    palisade("status -f examples/shop").assert().code(0).stdout_eq(
+        "\
+5 pods of 3 namespaces, 0 nodes, 3 Services
+...
+",
+    );
+    let schema: serde_json::Value = serde_json::from_slice(&palisade("schema status").output().unwrap().stdout).unwrap();
+    let answer = palisade("status -o json -f crates/palisade/tests/cli/controllers.yaml").output().unwrap().stdout;
+    let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
+    let errors: Vec<String> = jsonschema::validator_for(&schema).unwrap().iter_errors(&answer).map(|error| error.to_string()).collect();
+    assert_eq!(errors, Vec::<String>::new());
+    assert_eq!(answer["controllers"][0]["total"], 2);
+}
+
+#[test]
+fn what_was_refused_is_missing_and_that_is_said() {
+    let output = palisade("status -f crates/palisade/tests/cli/slips.yaml").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("error"));
+}
