@@ -119,11 +119,19 @@ fn closing(model: &Model, flow: &Flow, decision: &Decision) -> Vec<Flip> {
     edit.into_iter().map(|edit| Flip { edits: vec![edit] }).collect()
 }
 
-/// A rule before the one that decided, where the API has room and words for it: at most 25 rules, and only pods as ingress peers.
+/// A rule before the one that decided, where the shape of its policy has room and words for it.
 pub(crate) fn insert(model: &Model, flow: &Flow, direction: Direction, before: &RuleRef, action: Action) -> Option<Edit> {
     let holder = model.policies.iter().find(|policy| policy.origin == before.policy)?;
-    let room = holder.rules.of(direction).len() < 25;
-    let wordless = direction == Direction::Ingress && pod_at(model, other(flow, direction)).is_none();
+    let here = holder.rules.of(direction).len();
+    // How many rules it may have, and whether only pods can be peers.
+    let (room, pods_only) = match holder.shape {
+        Shape::Only => (here < 25, direction == Direction::Ingress),
+        Shape::Late => (here < 100, direction == Direction::Ingress),
+        Shape::Kep2091 => (holder.rules.egress.len() + holder.rules.ingress.len() < 100, true),
+        // Nobody should write more of it.
+        Shape::Early => return None,
+    };
+    let wordless = pods_only && pod_at(model, other(flow, direction)).is_none();
     let rule = exact_rule(model, flow, direction, before.index, action)?;
     (room && !wordless).then(|| Edit::Insert { before: before.clone(), rule })
 }

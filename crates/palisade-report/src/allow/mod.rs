@@ -173,8 +173,7 @@ fn ports_of(policy: Option<&Policy>, addition: &Addition) -> Option<PortSet> {
 fn asked_for(edit: &Edit) -> Option<v1::Edit> {
     let Edit::Insert { before, rule } = edit else { return None };
     let sentence = format!("before {} of the {} rules of {}", words::rule(before), before.direction, words::policy(&before.policy));
-    let writable = before.policy.kind == palisade_model::PolicyKind::ClusterNetworkPolicy;
-    writable.then(|| v1::Edit { sentence, yaml: Some(manifest::cluster_rule(rule, before.direction)) })
+    Some(v1::Edit { sentence, yaml: Some(manifest::cluster_rule(rule, before.direction, before.policy.kind)) })
 }
 
 /// What stands in the way, and what to do about it.
