@@ -13,6 +13,8 @@ pub(crate) const NAMES: &[(&str, &str, &str)] = &[
     ("Matrix", "kind", "the answer of `palisade matrix`"),
     ("Exposure", "kind", "the answer of `palisade exposure`"),
     ("Diff", "kind", "the answer of `palisade diff`"),
+    ("Allowance", "kind", "the answer of `palisade allow`"),
+    ("Conversion", "kind", "the answer of `palisade convert`"),
     ("ProbeReport", "kind", "the answer of `palisade lab probe`"),
     ("LabStatus", "kind", "the answer of `palisade lab status`"),
     ("Denial", "kind", "a denied connection: a line of `palisade lab denied`"),
