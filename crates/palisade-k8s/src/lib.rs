@@ -9,6 +9,7 @@ mod controller;
 mod index;
 mod over;
 mod policy;
+mod seen;
 mod sources;
 mod words;
 

@@ -11,7 +11,7 @@ use palisade_model::{
 use crate::v1::{Mark, Place};
 
 /// The path of a rule.
-pub(crate) fn rule_path(rule: &RuleRef) -> FieldPath {
+pub fn rule_path(rule: &RuleRef) -> FieldPath {
     let list = match rule.direction {
         Direction::Ingress => "ingress",
         Direction::Egress => "egress",
@@ -20,7 +20,7 @@ pub(crate) fn rule_path(rule: &RuleRef) -> FieldPath {
 }
 
 /// The path of an entry of `from` or `to`.
-pub(crate) fn peer_path(rule: &RuleRef, at: usize) -> FieldPath {
+pub fn peer_path(rule: &RuleRef, at: usize) -> FieldPath {
     let list = match rule.direction {
         Direction::Ingress => "from",
         Direction::Egress => "to",
@@ -29,7 +29,7 @@ pub(crate) fn peer_path(rule: &RuleRef, at: usize) -> FieldPath {
 }
 
 /// The path of an entry of `ports` or `protocols`.
-pub(crate) fn port_path(rule: &RuleRef, at: usize) -> FieldPath {
+pub fn port_path(rule: &RuleRef, at: usize) -> FieldPath {
     let list = match rule.policy.kind {
         PolicyKind::NetworkPolicy => "ports",
         PolicyKind::ClusterNetworkPolicy => "protocols",
@@ -142,7 +142,12 @@ fn selector_of<'m>(model: &'m Model, rule: &RuleRef, at: usize, scope: Scope) ->
 
 /// The marked line at the first of `paths` that exists.
 pub(crate) fn mark(sources: &Sources, rule: &RuleRef, paths: &[FieldPath], label: String) -> Option<Mark> {
-    let excerpt = sources.find(&ObjectKey::from(&rule.policy), paths)?;
+    mark_of(sources, &ObjectKey::from(&rule.policy), paths, label)
+}
+
+/// The marked line of an object at the first of `paths` that exists.
+pub fn mark_of(sources: &Sources, object: &ObjectKey, paths: &[FieldPath], label: String) -> Option<Mark> {
+    let excerpt = sources.find(object, paths)?;
     let before = excerpt.content.get(..excerpt.start)?;
     let line_start = before.rfind('\n').map_or(0, |at| at + 1);
     let rest = excerpt.content.get(line_start..)?;

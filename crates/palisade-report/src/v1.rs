@@ -5,6 +5,7 @@ mod conversion;
 mod diff;
 mod exposure;
 mod lab;
+mod lint;
 mod matrix;
 mod status;
 
@@ -16,6 +17,7 @@ pub use conversion::{Conversion, ConversionLoss, ConversionReach, ConversionUnto
 pub use diff::{Diff, DiffBecause, DiffCause, DiffChange, DiffDiagnostic, DiffEnds, DiffVerb, DiffVersion, DiffWithin, DiffWorkload};
 pub use exposure::{Exposed, Exposure, ExposureExample, ExposureLabelled, ExposureRange, ExposureRow, ExposureTraffic};
 pub use lab::{Found, LabNode, LabPod, LabService, LabStatus, Probe, ProbeReport};
+pub use lint::{LintFinding, LintPlace, LintReport, LintRule};
 pub use matrix::{Matrix, MatrixEnd, MatrixRow, MatrixTraffic};
 pub use status::{Status, StatusController, StatusEnds, StatusPolicies};
 

@@ -21,6 +21,7 @@ Examples:
   palisade exposure -f manifests/ --only unprotected              what is open to everybody, what nothing protects
   palisade allow shop/web shop/db 5432 -f manifests/              what to write so that it is allowed
   palisade convert --to clusternetworkpolicy -f manifests/        policies in another shape, with the same reach
+  palisade lint -f manifests/                                     what is probably wrong with policies that are valid
   palisade lab up -f manifests/                                   a cluster of namespaces, with real packets
 
 As a kubectl plugin: name the binary kubectl-palisade, on your PATH, and say `kubectl palisade …`.
@@ -60,6 +61,7 @@ pub(crate) enum Command {
     Exposure(ExposureArgs),
     Allow(allow::AllowArgs),
     Convert(crate::convert::ConvertArgs),
+    Lint(crate::lint::LintArgs),
     Status(StatusArgs),
     Nft(NftArgs),
     Lab(crate::lab::LabArgs),
@@ -523,6 +525,8 @@ pub(crate) enum SchemaOf {
     Allowance,
     /// The schema of `convert -o json`
     Conversion,
+    /// The schema of `lint -o json`
+    LintReport,
     /// The schema of `status -o json`
     Status,
     /// The schema of `lab probe -o json`
@@ -535,4 +539,6 @@ pub(crate) enum SchemaOf {
     Names,
     /// Every command with its help, as Markdown
     Cli,
+    /// Every rule of `lint`, as Markdown
+    Lints,
 }

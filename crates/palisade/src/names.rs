@@ -12,6 +12,7 @@ pub(crate) const NAMES: &[(&str, &str, &str)] = &[
     ("TestReport", "kind", "the answer of `palisade test`"),
     ("Matrix", "kind", "the answer of `palisade matrix`"),
     ("Exposure", "kind", "the answer of `palisade exposure`"),
+    ("LintReport", "kind", "the answer of `palisade lint`"),
     ("Diff", "kind", "the answer of `palisade diff`"),
     ("Allowance", "kind", "the answer of `palisade allow`"),
     ("Conversion", "kind", "the answer of `palisade convert`"),
