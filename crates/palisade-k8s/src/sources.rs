@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use palisade_api::names::KEP2091_KIND;
 use palisade_api::tree::{FieldPath, Span};
 use palisade_api::yaml;
 use palisade_model::{Location, PolicyKind, PolicyRef};
@@ -27,10 +28,8 @@ pub struct ObjectKey {
     pub name: Box<str>,
 }
 
-/// KEP-2091's kind in our own group. Under its original group it is one API object with the shapes that were shipped, and has their key.
-pub(crate) const KEP2091_KIND: &str = "AdminNetworkPolicy.kep2091.palisade.dev";
-
-/// A policy of KEP-2091 may also have the key of its original group; [`Sources`] looks there too.
+/// A policy of KEP-2091 gets the key of our own group. Under its original group it is one API object with the shapes that were shipped, and has
+/// their key; [`Sources`] looks there too.
 impl From<&PolicyRef> for ObjectKey {
     fn from(policy: &PolicyRef) -> ObjectKey {
         let kind = match policy.kind {
@@ -127,7 +126,7 @@ impl Sources {
     }
 
     /// The key itself, or that of the original group.
-    fn resolved<'k>(&self, key: &'k ObjectKey) -> Cow<'k, ObjectKey> {
+    pub(crate) fn resolved<'k>(&self, key: &'k ObjectKey) -> Cow<'k, ObjectKey> {
         if *key.kind != *KEP2091_KIND || self.objects.contains_key(key) {
             return Cow::Borrowed(key);
         }
