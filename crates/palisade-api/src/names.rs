@@ -103,14 +103,14 @@ mod tests {
 
     /// The table of docs/labels.md.
     fn table() -> String {
-        let code = |it: &&str| format!("`{it}`");
+        let code = |it: &str| format!("`{it}`");
         let row = |it: &Name| {
-            let values: Vec<String> = it.values.iter().map(|it| code(&it)).collect();
+            let values: Vec<String> = it.values.iter().map(|it| code(it)).collect();
             let today = match it.standing {
                 Standing::Works => "works",
                 Standing::Reserved => "reserved, does nothing",
             };
-            format!("| {} | {} | {} | {today} | {} |\n", code(&it.name), it.is, values.join(", "), it.means)
+            format!("| {} | {} | {} | {today} | {} |\n", code(it.name), it.is, values.join(", "), it.means)
         };
         let rows: String = NAMES.iter().map(row).collect();
         format!("| name | is a | values | today | for |\n|---|---|---|---|---|\n{rows}")

@@ -2,6 +2,8 @@
 //!
 //! Only the extent of an object's document is kept. Whoever wants to point at a field pays for reading that document again.
 
+mod beside;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,6 +14,8 @@ use palisade_api::yaml;
 use palisade_model::{Location, PolicyKind, PolicyRef};
 
 use crate::Text;
+
+pub use beside::Beside;
 
 /// Names one object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -78,6 +82,15 @@ pub struct Excerpt {
     pub path: FieldPath,
 }
 
+/// An object as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The text that holds it.
+    pub text: Text,
+    /// Its own part of that text.
+    pub span: Span,
+}
+
 impl Sources {
     pub(crate) fn add_text(&mut self, text: Text) -> usize {
         self.texts.push(text);
@@ -138,6 +151,12 @@ impl Sources {
         let end = start + first_line(own.content.get(best.0.start..best.0.end).unwrap_or(""));
         let location = Location { file: text.file.clone(), line, column };
         Some(Excerpt { location, content: text.content.clone(), start, end, path: best.2 })
+    }
+
+    /// The text of an object.
+    pub fn written(&self, key: &ObjectKey) -> Option<Written> {
+        let extent = self.objects.get(key)?;
+        Some(Written { text: self.texts.get(extent.text)?.clone(), span: extent.span })
     }
 
     /// Where an object begins.

@@ -4,6 +4,8 @@
 //! text. The text says nothing that the JSON does not.
 #![warn(missing_docs, clippy::as_conversions)]
 
+pub mod allow;
+pub mod converted;
 mod crowd;
 mod denied;
 pub mod diff;

@@ -1,5 +1,7 @@
 //! Version 1 of every answer. Fields are added, never renamed or removed; a change of meaning is a `v2`.
 
+mod allow;
+mod conversion;
 mod diff;
 mod exposure;
 mod lab;
@@ -9,6 +11,8 @@ mod status;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub use allow::{AllowAction, AllowBlock, AllowChange, AllowOutcome, Allowance};
+pub use conversion::{Conversion, ConversionLoss, ConversionReach, ConversionUntouched, ConversionWeight};
 pub use diff::{Diff, DiffBecause, DiffCause, DiffChange, DiffDiagnostic, DiffEnds, DiffVerb, DiffVersion, DiffWithin, DiffWorkload};
 pub use exposure::{Exposed, Exposure, ExposureExample, ExposureLabelled, ExposureRange, ExposureRow, ExposureTraffic};
 pub use lab::{Found, LabNode, LabPod, LabService, LabStatus, Probe, ProbeReport};

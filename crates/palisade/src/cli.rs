@@ -1,5 +1,7 @@
 //! Every argument, with its help. `--help` is documentation.
 
+pub(crate) mod allow;
+
 use std::path::PathBuf;
 
 use clap::builder::Styles;
@@ -17,6 +19,8 @@ Examples:
   palisade matrix -f manifests/ -o csv                            who reaches whom, on which ports
   palisade diff main/ branch/                                     which connections a change opens and closes, and why
   palisade exposure -f manifests/ --only unprotected              what is open to everybody, what nothing protects
+  palisade allow shop/web shop/db 5432 -f manifests/              what to write so that it is allowed
+  palisade convert --to clusternetworkpolicy -f manifests/        policies in another shape, with the same reach
   palisade lab up -f manifests/                                   a cluster of namespaces, with real packets
 
 As a kubectl plugin: name the binary kubectl-palisade, on your PATH, and say `kubectl palisade …`.
@@ -54,6 +58,8 @@ pub(crate) enum Command {
     Matrix(MatrixArgs),
     Diff(DiffArgs),
     Exposure(ExposureArgs),
+    Allow(allow::AllowArgs),
+    Convert(crate::convert::ConvertArgs),
     Status(StatusArgs),
     Nft(NftArgs),
     Lab(crate::lab::LabArgs),
@@ -513,6 +519,10 @@ pub(crate) enum SchemaOf {
     Diff,
     /// The schema of `exposure -o json`
     Exposure,
+    /// The schema of `allow -o json`
+    Allowance,
+    /// The schema of `convert -o json`
+    Conversion,
     /// The schema of `status -o json`
     Status,
     /// The schema of `lab probe -o json`

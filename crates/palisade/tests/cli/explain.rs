@@ -41,7 +41,7 @@ fn policies_alone_answer_for_pods_that_do_not_exist() {
 fn icmp_has_no_port() {
     check("explain -f examples/shop --from shop/web --to shop/db --protocol icmp", 1, file!["golden/icmp.txt"]);
     let asked = palisade("explain -f examples/shop --from shop/web --to shop/db --protocol icmp --port 80").assert().code(2);
-    asked.stderr_eq("error: `--port`: icmp has no ports\n");
+    asked.stderr_eq("error: `--port 80`: icmp has no ports\n");
 }
 
 #[test]

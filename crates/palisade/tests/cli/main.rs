@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot write its fixtures has failed")]
 
+mod allow;
 mod bad_input;
 mod diff;
 mod explain;
