@@ -21,6 +21,7 @@ pub mod matrix;
 pub mod matrix_html;
 pub mod matrix_svg;
 mod matrix_text;
+pub mod overrides;
 mod probed;
 mod standing;
 mod status;

@@ -5,6 +5,7 @@ mod diff;
 mod exposure;
 mod lab;
 mod matrix;
+mod overrides;
 mod status;
 
 use schemars::JsonSchema;
@@ -15,6 +16,10 @@ pub use diff::{Diff, DiffBecause, DiffCause, DiffChange, DiffDiagnostic, DiffEnd
 pub use exposure::{Exposed, Exposure, ExposureExample, ExposureLabelled, ExposureRange, ExposureRow, ExposureTraffic};
 pub use lab::{Found, LabNode, LabPod, LabService, LabStatus, Probe, ProbeReport};
 pub use matrix::{Matrix, MatrixEnd, MatrixRow, MatrixTraffic};
+pub use overrides::{
+    OverriddenBy, OverriddenExtent, OverriddenPart, OverriddenPolicy, Override, OverrideComparison, OverridePair, OverrideReport,
+    OverrideRule, OverrideTie, OverrideTieKind, OverridingPolicy,
+};
 pub use status::{Status, StatusController, StatusEnds, StatusPolicies};
 
 /// The `apiVersion` of everything in here.

@@ -199,10 +199,10 @@ fn check_policies(
     upheld: &BTreeMap<RuleRef, usize>,
     met: &mut BTreeMap<String, usize>,
 ) {
-    for policy in model.policies.iter().filter(|it| it.tier == Tier::NetworkPolicy) {
-        let found = overridden(model, &policy.origin).unwrap();
+    let policies: Vec<_> = model.policies.iter().filter(|it| it.tier == Tier::NetworkPolicy).map(|it| it.origin.clone()).collect();
+    for found in overridden(model, &policies) {
         for it in found.rules.iter().chain(&found.isolation) {
-            let what = it.rule.clone().map_or_else(|| What::Isolation(policy.origin.clone()), What::Rule);
+            let what = it.rule.clone().map_or_else(|| What::Isolation(found.policy.clone()), What::Rule);
             let in_direction = |by: &RuleRef| by.direction == it.direction;
             for ((_, by), _) in reversed.iter().filter(|((whose, by), _)| *whose == what && in_direction(by)) {
                 assert!(

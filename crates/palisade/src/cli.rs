@@ -1,6 +1,7 @@
 //! Every argument, with its help. `--help` is documentation.
 
 pub(crate) mod allow;
+pub(crate) mod overrides;
 
 use std::path::PathBuf;
 
@@ -20,6 +21,7 @@ Examples:
   palisade diff main/ branch/                                     which connections a change opens and closes, and why
   palisade exposure -f manifests/ --only unprotected              what is open to everybody, what nothing protects
   palisade allow shop/web shop/db 5432 -f manifests/              what to write so that it is allowed
+  palisade overrides -f manifests/                                where cluster policies override NetworkPolicies
   palisade lab up -f manifests/                                   a cluster of namespaces, with real packets
 
 As a kubectl plugin: name the binary kubectl-palisade, on your PATH, and say `kubectl palisade …`.
@@ -58,6 +60,7 @@ pub(crate) enum Command {
     Diff(DiffArgs),
     Exposure(ExposureArgs),
     Allow(allow::AllowArgs),
+    Overrides(overrides::OverridesArgs),
     Status(StatusArgs),
     Nft(NftArgs),
     Lab(crate::lab::LabArgs),
@@ -519,6 +522,8 @@ pub(crate) enum SchemaOf {
     Exposure,
     /// The schema of `allow -o json`
     Allowance,
+    /// The schema of `overrides -o json`
+    Overrides,
     /// The schema of `status -o json`
     Status,
     /// The schema of `lab probe -o json`

@@ -17,7 +17,13 @@ pub(crate) struct Input {
 }
 
 pub(crate) fn read(args: &InputArgs) -> Result<Input> {
-    let gathered = match args.filename.is_empty() {
+    let gathered = gather(args)?;
+    Ok(from(gathered, &controller(&args.controller_name)?))
+}
+
+/// The texts, before they are read.
+pub(crate) fn gather(args: &InputArgs) -> Result<Gathered> {
+    Ok(match args.filename.is_empty() {
         false => folder::read(&args.filename.iter().map(|it| folder::Input::from_arg(it)).collect::<Vec<_>>()),
         true => live::list(&live::LiveOptions {
             kubeconfig: args.kubeconfig.clone(),
@@ -28,8 +34,7 @@ pub(crate) fn read(args: &InputArgs) -> Result<Input> {
             true => anyhow::Error::from(error),
             false => anyhow::Error::from(error).context("no `-f`, so a live cluster was asked"),
         })?,
-    };
-    Ok(from(gathered, &controller(&args.controller_name)?))
+    })
 }
 
 /// The controller as which a command answers.

@@ -15,6 +15,7 @@ mod matrix;
 mod names;
 mod nft;
 mod outcome;
+mod overrides;
 mod printer;
 mod schema;
 mod status;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         cli::Command::Diff(args) => diff::run(args),
         cli::Command::Exposure(args) => exposure::run(args),
         cli::Command::Allow(args) => allow::run(args),
+        cli::Command::Overrides(args) => overrides::run(args),
         cli::Command::Status(args) => status::run(args),
         cli::Command::Nft(args) => nft::run(args),
         cli::Command::Lab(args) => lab::run(args, printer),

@@ -16,6 +16,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<Outcome> {
         SchemaOf::Diff => schema_of::<v1::Diff>()?,
         SchemaOf::Exposure => schema_of::<v1::Exposure>()?,
         SchemaOf::Allowance => schema_of::<v1::Allowance>()?,
+        SchemaOf::Overrides => schema_of::<v1::OverrideReport>()?,
         SchemaOf::Status => schema_of::<v1::Status>()?,
         SchemaOf::ProbeReport => schema_of::<v1::ProbeReport>()?,
         SchemaOf::LabStatus => schema_of::<v1::LabStatus>()?,

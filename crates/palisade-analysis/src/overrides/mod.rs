@@ -14,7 +14,6 @@ use palisade_engine::compile;
 use palisade_model::{Action, Direction, Model, Policy, PolicyRef, RuleRef, Tier};
 
 pub use self::network_policy::{Effect, OverriddenPolicy, OverriddenRule, Reversal, overridden};
-use self::stage::Stages;
 pub use self::ties::{Tie, TieKind, ties};
 use crate::diff::{Diff, Filter, Version};
 
@@ -63,17 +62,14 @@ pub fn overrides(model: &Model, policies: &[PolicyRef]) -> Vec<Vec<Overrides>> {
     for direction in Direction::BOTH {
         for action in [Action::Deny, Action::Accept] {
             let acts = |it: &&Policy| stage::acts(it, direction, action);
-            let acting: Vec<(usize, &Policy)> = policies
-                .iter()
-                .enumerate()
-                .filter_map(|(at, origin)| model.policies.iter().find(|it| it.origin == *origin).filter(acts).map(|it| (at, it)))
-                .collect();
+            let policy = |origin: &PolicyRef| model.policies.iter().find(|it| it.origin == *origin).filter(acts);
+            let acting = policies.iter().enumerate().filter_map(|(at, origin)| policy(origin).map(|it| (at, it)));
+            let (places, acting): (Vec<usize>, Vec<&Policy>) = acting.unzip();
             if acting.is_empty() {
                 continue;
             }
-            let mut stages = Stages::of(model, direction, action);
-            for (at, policy) in acting {
-                let of_policy = stages.overrides(policy, &Filter::default());
+            let of_policies = stage::overrides(model, direction, action, &acting, &Filter::default());
+            for (at, of_policy) in places.into_iter().zip(of_policies) {
                 if let Some(slot) = found.get_mut(at).filter(|_| !of_policy.overridden.is_empty()) {
                     slot.push(of_policy);
                 }

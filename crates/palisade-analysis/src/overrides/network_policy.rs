@@ -2,17 +2,20 @@
 
 use std::collections::BTreeSet;
 
-use palisade_engine::compile;
-use palisade_model::{Action, Direction, Model, Policy, PolicyRef, RuleRef, Tier};
+use palisade_engine::{Change, Compiled, compile, selects};
+use palisade_model::{Action, Direction, Endpoint, EndpointId, Model, Policy, PolicyRef, RuleRef, Tier};
 
-use super::stage::{Stages, acts, everybody_isolated, one_way, with_action};
-use super::{Overridden, What};
-use crate::diff::{Diff, Filter, Focus, Version};
+use super::stage::{self, acts, everybody_isolated, one_way, with_action};
+use super::{Overrides, What};
+use crate::diff::{Diff, Filter, Focus, Member, Version};
 use crate::matrix::Selection;
+use crate::matrix::units::workload;
 
 /// A NetworkPolicy, as cluster policies leave it.
 #[derive(Debug)]
 pub struct OverriddenPolicy {
+    /// Which.
+    pub policy: PolicyRef,
     /// Its rules, egress first.
     pub rules: Vec<OverriddenRule>,
     /// Directions in which it isolates, and what is accepted nevertheless.
@@ -49,78 +52,106 @@ pub struct Reversal {
     pub connections: Diff,
 }
 
-/// What cluster policies make of a NetworkPolicy; none if there is no such policy.
-pub fn overridden(model: &Model, origin: &PolicyRef) -> Option<OverriddenPolicy> {
-    let policy = model.policies.iter().find(|it| it.origin == *origin && it.tier == Tier::NetworkPolicy)?;
-    let mut found = OverriddenPolicy { rules: Vec::new(), isolation: Vec::new() };
-    for direction in Direction::BOTH.into_iter().filter(|it| *policy.isolates.of(*it)) {
-        let denied = reversals(model, policy, direction, Action::Deny);
-        for rule in policy.rules.of(direction) {
-            let reference = RuleRef { policy: origin.clone(), direction, index: rule.index, name: rule.name.clone() };
-            let by = of(&denied, &What::Rule(reference.clone()));
-            let effect = match by.is_empty() {
-                true => Effect::Whole,
-                false => left(model, policy, direction, rule.index),
-            };
-            found.rules.push(OverriddenRule { direction, rule: Some(reference), effect, by });
-        }
-        let accepted = reversals(model, policy, direction, Action::Accept);
-        let by = of(&accepted, &What::Isolation(origin.clone()));
-        let effect = if by.is_empty() { Effect::Whole } else { Effect::Part };
-        found.isolation.push(OverriddenRule { direction, rule: None, effect, by });
-    }
-    Some(found)
-}
-
-/// What all cluster policies override in the namespace of a policy.
-fn reversals(model: &Model, policy: &Policy, direction: Direction, action: Action) -> Vec<super::Overrides> {
-    let acting: Vec<&Policy> = model.policies.iter().filter(|it| acts(it, direction, action)).collect();
-    let Some(filter) = about(model, policy).filter(|_| !acting.is_empty()) else { return Vec::new() };
-    let mut stages = Stages::of(model, direction, action);
-    acting.into_iter().map(|it| stages.overrides(it, &filter)).collect()
-}
-
-/// Only pods that the policy is about; none if there are none.
-fn about(model: &Model, policy: &Policy) -> Option<Filter> {
-    let pods = model.endpoints.iter().enumerate().filter(|(_, it)| palisade_engine::selects(model, policy, it));
-    let pods: BTreeSet<_> = pods.map(|(at, _)| palisade_model::EndpointId(at)).collect();
-    let focus = (!pods.is_empty()).then(|| Focus::of(Selection::Pods(pods)))?;
-    Some(Filter { focus: Some(focus), port: None })
-}
-
-fn of(all: &[super::Overrides], what: &What) -> Vec<Reversal> {
-    let mut found = Vec::new();
-    for it in all {
-        let concerned = |them: &[Overridden]| them.iter().any(|it| it.what == *what);
-        let changes: Vec<_> = it
-            .connections
-            .changes
-            .iter()
-            .zip(&it.overridden)
-            .filter(|(_, them)| concerned(them))
-            .map(|(change, _)| change.clone())
-            .collect();
-        let rules: BTreeSet<RuleRef> = it.overridden.iter().flatten().filter(|it| it.what == *what).map(|it| it.by.clone()).collect();
-        if !rules.is_empty() {
-            let connections = Diff { units: it.connections.units.clone(), changes, sets: it.connections.sets.clone() };
-            found.push(Reversal { rules: rules.into_iter().collect(), connections });
+/// What cluster policies make of these NetworkPolicies, in their order. Those that are not there are left out.
+pub fn overridden(model: &Model, origins: &[PolicyRef]) -> Vec<OverriddenPolicy> {
+    let find = |origin: &PolicyRef| model.policies.iter().find(|it| it.origin == *origin && it.tier == Tier::NetworkPolicy);
+    let policies: Vec<&Policy> = origins.iter().filter_map(find).collect();
+    let empty = |it: &&Policy| OverriddenPolicy { policy: it.origin.clone(), rules: Vec::new(), isolation: Vec::new() };
+    let mut found: Vec<OverriddenPolicy> = policies.iter().map(empty).collect();
+    for direction in Direction::BOTH {
+        let isolating: Vec<&Policy> = policies.iter().copied().filter(|it| *it.isolates.of(direction)).collect();
+        let denied = reversals(model, &isolating, direction, Action::Deny);
+        let accepted = reversals(model, &isolating, direction, Action::Accept);
+        let mut rest = None;
+        for (policy, slot) in policies.iter().zip(&mut found).filter(|(it, _)| *it.isolates.of(direction)) {
+            for rule in policy.rules.of(direction) {
+                let reference = RuleRef { policy: policy.origin.clone(), direction, index: rule.index, name: rule.name.clone() };
+                let by = of(model, &denied, policy, &What::Rule(reference.clone()));
+                let effect = match by.is_empty() {
+                    true => Effect::Whole,
+                    false => rest.get_or_insert_with(|| Rest::of(model, direction)).effect(policy, rule.index),
+                };
+                slot.rules.push(OverriddenRule { direction, rule: Some(reference), effect, by });
+            }
+            let by = of(model, &accepted, policy, &What::Isolation(policy.origin.clone()));
+            let effect = if by.is_empty() { Effect::Whole } else { Effect::Part };
+            slot.isolation.push(OverriddenRule { direction, rule: None, effect, by });
         }
     }
     found
 }
 
-/// Whether a rule that is overridden somewhere still accepts something elsewhere.
-fn left(model: &Model, policy: &Policy, direction: Direction, index: usize) -> Effect {
-    let mut alone = one_way(policy, direction);
-    alone.rules.of_mut(direction).retain(|it| it.index == index);
-    let denying = model.policies.iter().filter(|it| it.tier == Tier::Admin).map(|it| with_action(it, direction, Action::Deny));
-    let mut without = model.clone();
-    without.policies = denying.chain([everybody_isolated(direction)]).collect();
-    let mut with = without.clone();
-    with.policies.push(alone);
-    let (before, after) = (compile(&without), compile(&with));
-    let (mut before, mut after) = (before.reach(), after.reach());
-    let mut old = Version { model: &without, reach: &mut before };
-    let compared = Version { model: &with, reach: &mut after }.compared_with(&mut old, &Filter::default());
-    if compared.lines.is_empty() { Effect::Nothing } else { Effect::Part }
+/// What all cluster policies override of the pods that these policies are about.
+fn reversals(model: &Model, policies: &[&Policy], direction: Direction, action: Action) -> Vec<Overrides> {
+    let acting: Vec<&Policy> = model.policies.iter().filter(|it| acts(it, direction, action)).collect();
+    let is_subject = |pod: &Endpoint| policies.iter().any(|it| selects(model, it, pod));
+    let pods: BTreeSet<EndpointId> =
+        model.endpoints.iter().enumerate().filter(|(_, it)| is_subject(it)).map(|(at, _)| EndpointId(at)).collect();
+    if acting.is_empty() || pods.is_empty() {
+        return Vec::new();
+    }
+    let filter = Filter { focus: Some(Focus::of(Selection::Pods(pods))), port: None };
+    stage::overrides(model, direction, action, &acting, &filter)
+}
+
+/// What overrides something of a policy, with the connections of the pods that it is about.
+fn of(model: &Model, all: &[Overrides], policy: &Policy, what: &What) -> Vec<Reversal> {
+    let mut found = Vec::new();
+    for it in all {
+        let rules: BTreeSet<RuleRef> = it.overridden.iter().flatten().filter(|it| it.what == *what).map(|it| it.by.clone()).collect();
+        if rules.is_empty() {
+            continue;
+        }
+        let own: BTreeSet<String> = model.endpoints.iter().filter(|it| selects(model, policy, it)).map(workload).collect();
+        let is_own = |member: &Member| it.connections.units.get(member.unit).is_some_and(|it| own.contains(&it.name));
+        let mut changes = Vec::new();
+        for (change, them) in it.connections.changes.iter().zip(&it.overridden) {
+            if them.iter().any(|it| it.what == *what) {
+                let mut change = change.clone();
+                match it.direction {
+                    Direction::Egress => change.from.units.retain(is_own),
+                    Direction::Ingress => change.to.units.retain(is_own),
+                }
+                changes.push(change);
+            }
+        }
+        let connections = Diff { units: it.connections.units.clone(), changes, sets: it.connections.sets.clone() };
+        found.push(Reversal { rules: rules.into_iter().collect(), connections });
+    }
+    found
+}
+
+/// A cluster in which everybody is isolated and cluster policies only deny, to see what single rules still accept in it.
+struct Rest {
+    direction: Direction,
+    without: Model,
+    with: Model,
+    before: Compiled,
+    after: Compiled,
+}
+
+impl Rest {
+    fn of(model: &Model, direction: Direction) -> Rest {
+        let denying = model.policies.iter().filter(|it| it.tier == Tier::Admin).map(|it| with_action(it, direction, Action::Deny));
+        let mut without = model.clone();
+        without.policies = denying.chain([everybody_isolated(direction)]).collect();
+        let before = compile(&without);
+        Rest { direction, with: without.clone(), without, after: before.clone(), before }
+    }
+
+    /// What is left of a rule that is overridden somewhere.
+    fn effect(&mut self, policy: &Policy, index: usize) -> Effect {
+        let mut alone = one_way(policy, self.direction);
+        alone.rules.of_mut(self.direction).retain(|it| it.index == index);
+        self.after.update(Change::Policy(&alone));
+        self.with.policies.push(alone);
+        let lines = {
+            let (mut before, mut after) = (self.before.reach(), self.after.reach());
+            let mut old = Version { model: &self.without, reach: &mut before };
+            Version { model: &self.with, reach: &mut after }.compared_with(&mut old, &Filter::default()).lines
+        };
+        self.with.policies.pop();
+        self.after.update(Change::PolicyGone(&policy.origin));
+        if lines.is_empty() { Effect::Nothing } else { Effect::Part }
+    }
 }

@@ -4,7 +4,7 @@
 //! second cluster one of them has one of its actions back. NetworkPolicies stay as they are for Accept, so that what it opens is what they isolate from; for
 //! Deny everybody is isolated besides, so that what it closes is what some rule of theirs accepts. One direction is judged alone.
 
-use palisade_engine::{Change, Compiled, Reach, compile};
+use palisade_engine::{Change, Compiled, compile};
 use palisade_model::{
     Action, Direction, LabelSelector, Model, NamespaceSet, PerDirection, Policy, PolicyKind, PolicyRef, Rule, Shape, Subject, Tier,
 };
@@ -18,58 +18,53 @@ pub(super) fn acts(policy: &Policy, direction: Direction, action: Action) -> boo
     policy.tier == Tier::Admin && policy.rules.of(direction).iter().any(|it| it.action == action)
 }
 
-/// Both clusters of one direction and action.
-#[derive(Debug)]
-pub(super) struct Stages<'m> {
-    read: &'m Model,
-    direction: Direction,
-    action: Action,
-    /// In which nobody of the Admin tier decides.
-    silent: Model,
-    /// The same, in which somebody may for a while.
-    spoken: Model,
-    compiled: Compiled,
-}
-
-impl<'m> Stages<'m> {
-    pub(super) fn of(read: &'m Model, direction: Direction, action: Action) -> Stages<'m> {
-        let mut silent = read.clone();
-        silent.policies = read.policies.iter().filter_map(|it| muted(it, direction)).collect();
-        if action == Action::Deny {
-            silent.policies.push(everybody_isolated(direction));
-        }
-        let (spoken, compiled) = (silent.clone(), compile(&silent));
-        Stages { read, direction, action, silent, spoken, compiled }
+/// What each of these policies overrides in one direction and by one action.
+pub(super) fn overrides(read: &Model, direction: Direction, action: Action, policies: &[&Policy], filter: &Filter) -> Vec<Overrides> {
+    let mut silent = read.clone();
+    silent.policies = read.policies.iter().filter_map(|it| muted(it, direction)).collect();
+    if action == Action::Deny {
+        silent.policies.push(everybody_isolated(direction));
     }
-
-    /// What one policy overrides.
-    pub(super) fn overrides(&mut self, policy: &Policy, filter: &Filter) -> Overrides {
-        let heard = with_action(policy, self.direction, self.action);
-        let quiet = self.put(heard.clone());
-        let mut compiled = self.compiled.clone();
-        compiled.update(Change::Policy(&heard));
-        let (mut before, mut after): (Reach<'_>, Reach<'_>) = (self.compiled.reach(), compiled.reach());
-        let mut old = Version { model: &self.silent, reach: &mut before };
-        let compared = Version { model: &self.spoken, reach: &mut after }.compared_with(&mut old, filter);
+    let compiled = compile(&silent);
+    let mut stage = Stage { spoken: silent.clone(), compiled: compiled.clone() };
+    let mut before = compiled.reach();
+    let mut all = Vec::with_capacity(policies.len());
+    for policy in policies {
+        let heard = with_action(policy, direction, action);
+        let quiet = with_action(policy, direction, Action::Pass);
+        stage.put(&heard);
+        let mut after = stage.compiled.reach();
+        let mut old = Version { model: &silent, reach: &mut before };
+        let compared = Version { model: &stage.spoken, reach: &mut after }.compared_with(&mut old, filter);
         let told = match compared.lines.is_empty() {
             true => Vec::new(),
             false => {
-                let attributing = Attributing::new(self.read, &compared, &heard, self.direction, self.action, &self.spoken);
+                let attributing = Attributing::new(read, &compared, &heard, direction, action, &stage.spoken);
                 compared.told(|line| attributing.of(line))
             }
         };
         let (changes, overridden) = told.into_iter().unzip();
         let connections = Diff { units: compared.members.units, changes, sets: compared.sets };
-        if let Some(quiet) = quiet {
-            self.put(quiet);
-        }
-        Overrides { direction: self.direction, action: self.action, connections, overridden }
+        all.push(Overrides { direction, action, connections, overridden });
+        stage.put(&quiet);
     }
+    all
+}
 
-    /// Puts a policy in the place of the one of its name, and gives that back.
-    fn put(&mut self, policy: Policy) -> Option<Policy> {
-        let place = self.spoken.policies.iter_mut().find(|it| it.origin == policy.origin)?;
-        Some(std::mem::replace(place, policy))
+/// The second cluster.
+#[derive(Debug)]
+struct Stage {
+    spoken: Model,
+    compiled: Compiled,
+}
+
+impl Stage {
+    /// Puts a policy in the place of the one of its name.
+    fn put(&mut self, policy: &Policy) {
+        if let Some(known) = self.spoken.policies.iter_mut().find(|it| it.origin == policy.origin) {
+            *known = policy.clone();
+        }
+        self.compiled.update(Change::Policy(policy));
     }
 }
 
