@@ -2,6 +2,8 @@
 
 #![expect(dead_code, reason = "only their schemas are of use")]
 
+use std::borrow::Cow;
+
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use super::parts::LabelSelector;
@@ -115,8 +117,7 @@ struct Port {
     #[schemars(extend("default" = "TCP"))]
     protocol: Option<Protocol>,
     /// A number, or the name of a container port. Without it no port is meant.
-    #[schemars(schema_with = "int_or_string")]
-    port: Option<i32>,
+    port: Option<IntOrString>,
     /// The last port of a range that begins at port.
     #[schemars(range(min = 1, max = 65535))]
     end_port: Option<i32>,
@@ -133,8 +134,17 @@ enum Protocol {
     Sctp,
 }
 
-fn int_or_string(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "anyOf": [{ "type": "integer" }, { "type": "string" }], "x-kubernetes-int-or-string": true })
+/// A number or a name.
+struct IntOrString;
+
+impl JsonSchema for IntOrString {
+    fn schema_name() -> Cow<'static, str> {
+        "IntOrString".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [{ "type": "integer" }, { "type": "string" }], "x-kubernetes-int-or-string": true })
+    }
 }
 
 /// Pods of the cluster, in one of two ways. Nothing outside of the cluster is ever meant.

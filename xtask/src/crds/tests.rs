@@ -46,6 +46,9 @@ fn the_limits_of_kep2091_are_in_ours() {
     let set = format!("{rule}/from/items/properties/namespaces");
     assert_eq!((at(&format!("{set}/minProperties")), at(&format!("{set}/maxProperties"))), (json!(1), json!(1)));
     assert_eq!(at(&format!("{set}/properties/self/enum")), json!([true]));
+    let port = format!("{rule}/l4Selector/properties/ports/items");
+    assert_eq!(spec.pointer(&format!("{port}/required")), None, "an entry without a port is legal, and matches nothing");
+    assert_eq!(at(&format!("{port}/properties/port/x-kubernetes-int-or-string")), json!(true));
     assert_eq!(at("/properties/ingress/items/required"), json!(["action", "l4Selector"]));
     assert_eq!(at("/properties/egress/items/properties/action/enum"), json!(["Allow", "Deny", "Pass"]));
 }
