@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot write its fixtures has failed")]
 
 mod bad_input;
+mod convert;
 mod diff;
 mod explain;
 mod exposure;
