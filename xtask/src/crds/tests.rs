@@ -1,8 +1,14 @@
 //! Ours is what API servers take, and those of others are what others ship.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use palisade_analysis::convert::{Target, Unsayable, convert};
+use palisade_k8s::Beside;
+use palisade_model::PolicyKind;
+use palisade_report::manifest::manifest;
+use palisade_testkit::check::snapshot;
+use palisade_testkit::generate::generate;
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 
@@ -58,6 +64,68 @@ fn the_kinds_of_others_are_what_others_ship() {
     compare::<ClusterNetworkPolicy>(&CLUSTER_NETWORK_POLICY, "clusternetworkpolicies", "");
     compare::<AdminNetworkPolicy>(&ADMIN_NETWORK_POLICY, "adminnetworkpolicies", ".v0.1.7");
     compare::<BaselineAdminNetworkPolicy>(&BASELINE, "baselineadminnetworkpolicies", ".v0.1.7");
+}
+
+/// The schema of a definition, where nothing is taken that it does not describe.
+fn closed<S: JsonSchema>(kind: &Kind) -> Value {
+    let mut schema = definition::<S>(kind).unwrap().pointer("/spec/versions/0/schema/openAPIV3Schema").unwrap().clone();
+    close(&mut schema);
+    schema
+}
+
+fn close(schema: &mut Value) {
+    let Value::Object(fields) = schema else { return };
+    if fields.contains_key("properties") {
+        fields.insert("additionalProperties".to_owned(), json!(false));
+    }
+    for inner in fields.get_mut("properties").and_then(Value::as_object_mut).into_iter().flat_map(|it| it.values_mut()) {
+        close(inner);
+    }
+    fields.get_mut("items").into_iter().for_each(close);
+}
+
+#[test]
+fn what_is_written_fits_its_definition() {
+    let schemas = BTreeMap::from([
+        (PolicyKind::ClusterNetworkPolicy, closed::<ClusterNetworkPolicy>(&CLUSTER_NETWORK_POLICY)),
+        (PolicyKind::AdminNetworkPolicy, closed::<AdminNetworkPolicy>(&ADMIN_NETWORK_POLICY)),
+        (PolicyKind::BaselineAdminNetworkPolicy, closed::<BaselineAdminNetworkPolicy>(&BASELINE)),
+        (PolicyKind::Kep2091, closed::<kep2091::Spec>(&KEP2091)),
+    ]);
+    let mut met: BTreeMap<PolicyKind, usize> = BTreeMap::new();
+    for seed in 0..60 {
+        let model = snapshot("cluster", &generate(seed).objects.to_json()).model;
+        for target in [Target::ClusterNetworkPolicy, Target::AdminNetworkPolicy, Target::Kep2091] {
+            for written in convert(&model, target, None, Unsayable::Dropped).written {
+                let object = manifest(&written.policy, &Beside::default()).json();
+                let kind = written.policy.origin.kind;
+                jsonschema::validate(&schemas[&kind], &object).unwrap_or_else(|error| panic!("seed {seed}: {error}\n{object:#}"));
+                *met.entry(kind).or_default() += 1;
+            }
+        }
+    }
+    assert_eq!(met.len(), schemas.len(), "{met:?}");
+}
+
+#[test]
+fn what_kep2091_forbids_is_refused() {
+    let schema = closed::<kep2091::Spec>(&KEP2091);
+    let object = |priority: i32, rule: Value| {
+        let spec = json!({"priority": priority, "subject": {"namespaceSelector": {}}, "ingress": [rule]});
+        json!({"apiVersion": "kep2091.palisade.dev/v1alpha1", "kind": "AdminNetworkPolicy", "metadata": {"name": "a"}, "spec": spec})
+    };
+    let rule = |peer: Value| json!({"action": "Deny", "l4Selector": {"allPorts": true}, "from": [peer]});
+    let taken = |object: Value| jsonschema::is_valid(&schema, &object);
+    assert!(taken(object(1000, rule(json!({"namespaces": {"self": true}})))));
+    assert!(taken(object(0, json!({"action": "Pass", "l4Selector": {"ports": [{"port": "http"}, {"port": 80, "endPort": 90}, {}]}}))));
+    assert!(!taken(object(1001, rule(json!({"namespaces": {"self": true}})))));
+    assert!(!taken(object(-1, rule(json!({"namespaces": {"self": true}})))));
+    assert!(!taken(object(1, rule(json!({"namespaces": {"self": false}})))));
+    assert!(!taken(object(1, rule(json!({"namespaces": {"self": true, "notSelf": true}})))));
+    assert!(!taken(object(1, rule(json!({})))));
+    assert!(!taken(object(1, json!({"action": "Deny", "from": []}))));
+    assert!(!taken(object(1, json!({"action": "Accept", "l4Selector": {"allPorts": true}}))));
+    assert!(!taken(object(1, json!({"action": "Deny", "l4Selector": {"ports": [{"protocol": "ICMP"}]}}))));
 }
 
 /// Holds a kind against the files of both channels, where there are such.
