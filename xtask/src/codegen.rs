@@ -1,10 +1,11 @@
-//! Files that the binary writes about itself. They are committed, so that a change of them is seen in review, and CI checks that
-//! they are what the binary says.
+//! Files that the binary writes about itself, and definitions that are made from types. They are committed, so that a change of
+//! them is seen in review, and CI checks that they are what would be written.
 
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
+use crate::crds::CRDS;
 use crate::workspace::{output, root};
 
 /// A committed file, and the arguments that make the binary print it.
@@ -37,8 +38,10 @@ pub(crate) enum Mode {
 pub(crate) fn run(mode: Mode) -> Result<()> {
     let root = root()?;
     let mut stale = Vec::new();
-    for (path, arguments) in GENERATED {
-        let fresh = generate(&root, arguments)?;
+    let printed = GENERATED.iter().map(|(path, arguments)| (*path, generate(&root, arguments)));
+    let made = CRDS.iter().map(|(path, make)| (*path, make()));
+    for (path, fresh) in printed.chain(made) {
+        let fresh = fresh?;
         let committed = std::fs::read_to_string(root.join(path)).ok();
         let Some(difference) = difference(committed.as_deref(), &fresh) else { continue };
         match mode {

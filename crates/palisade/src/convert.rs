@@ -46,7 +46,9 @@ pub(crate) struct ConvertArgs {
     /// Leave a policy in its own shape where the other cannot say all of it
     #[arg(long)]
     pub(crate) keep: bool,
-    /// With `--to networkpolicy`: where pods have their addresses from, so that blocks of addresses leave out later pods too; may be repeated
+    /// With `--to networkpolicy`: where pods have their addresses from, for each family that they have; may be repeated
+    ///
+    /// Blocks of addresses then leave out pods that come later too.
     #[arg(long, value_name = "CIDR")]
     pub(crate) pod_cidr: Vec<IpNet>,
     /// yaml: the new objects; json: the same with all that was lost and changed (`palisade schema conversion`)
@@ -75,6 +77,9 @@ pub(crate) enum ConvertOutput {
 }
 
 pub(crate) fn run(args: &ConvertArgs) -> Result<Outcome> {
+    if args.input.namespace.is_some() {
+        bail!("`-n`: cluster policies are about the whole cluster, and pods of other namespaces would not be read");
+    }
     let input = input::read(&args.input)?;
     if input.refused() {
         return Ok(Outcome::cannot_tell(format!("{}error: objects were refused, so nothing can be converted\n", input.noticed())));

@@ -21,6 +21,8 @@ pub(super) struct Slot {
 struct Turn {
     slot: Slot,
     origin: PolicyRef,
+    /// The rank of the policy that it stands for.
+    old_rank: i64,
     /// None for one that stays what it is.
     piece: Option<(usize, usize)>,
     after_last: bool,
@@ -80,7 +82,13 @@ fn turns(model: &Model, form: &Form, carried: &[Carried], converted: &Converted,
     for old in model.policies.iter().filter(|it| it.tier == tier) {
         let Some(at) = carried.iter().position(|it| it.old.origin == old.origin) else {
             let slot = Slot { name: old.origin.name.clone(), rank: old.rank, tier };
-            turns.extend(stays(&old).then(|| Turn { slot, origin: old.origin.clone(), piece: None, after_last: false }));
+            turns.extend(stays(&old).then(|| Turn {
+                slot,
+                origin: old.origin.clone(),
+                old_rank: old.rank,
+                piece: None,
+                after_last: false,
+            }));
             continue;
         };
         for (index, piece) in carried.get(at).into_iter().flat_map(|it| &it.pieces).enumerate() {
@@ -89,7 +97,13 @@ fn turns(model: &Model, form: &Form, carried: &[Carried], converted: &Converted,
             taken.insert(name.clone());
             let origin = PolicyRef { kind, namespace: None, name: name.clone() };
             let slot = Slot { name, rank: old.rank, tier };
-            turns.push(Turn { slot, origin, piece: Some((at, index)), after_last: piece.sequence == Sequence::AfterLast });
+            turns.push(Turn {
+                slot,
+                origin,
+                old_rank: old.rank,
+                piece: Some((at, index)),
+                after_last: piece.sequence == Sequence::AfterLast,
+            });
         }
     }
     turns
@@ -112,8 +126,8 @@ fn free(taken: &BTreeSet<Box<str>>, name: &str, kind: &str) -> Box<str> {
 enum Settled {
     /// By priorities, as far as it was before.
     ByPriority,
-    /// Pieces of one policy have one priority, and names that sort.
-    PiecesByName,
+    /// Some have one priority that had none in common, and names that sort.
+    ByName,
     /// New names that sort.
     Renamed,
     Not,
@@ -127,7 +141,7 @@ fn settle(form: &Form, turns: &mut [Turn], tier: Tier) -> Settled {
     }
     turns.clone_from_slice(&before);
     if rank(turns, first, last, false) {
-        return Settled::PiecesByName;
+        return Settled::ByName;
     }
     turns.clone_from_slice(&before);
     let width = turns.len().to_string().len();
@@ -148,11 +162,11 @@ fn settle(form: &Form, turns: &mut [Turn], tier: Tier) -> Settled {
 }
 
 /// Moves ranks as little as the limits and the order want; false if that is not possible.
-fn rank(turns: &mut [Turn], first: i64, last: i64, pieces_apart: bool) -> bool {
+fn rank(turns: &mut [Turn], first: i64, last: i64, apart: bool) -> bool {
     let mut next: Option<Turn> = None;
     for turn in turns.iter_mut().rev() {
         if turn.piece.is_some() {
-            let room = next.as_ref().map_or(last, |next| match sorts(turn, next, pieces_apart) {
+            let room = next.as_ref().map_or(last, |next| match sorts(turn, next, apart) {
                 true => next.slot.rank,
                 false => next.slot.rank - 1,
             });
@@ -163,7 +177,7 @@ fn rank(turns: &mut [Turn], first: i64, last: i64, pieces_apart: bool) -> bool {
     let mut before: Option<Turn> = None;
     for turn in turns.iter_mut() {
         if turn.piece.is_some() {
-            let room = before.as_ref().map_or(first, |before| match sorts(before, turn, pieces_apart) {
+            let room = before.as_ref().map_or(first, |before| match sorts(before, turn, apart) {
                 true => before.slot.rank,
                 false => before.slot.rank + 1,
             });
@@ -175,18 +189,22 @@ fn rank(turns: &mut [Turn], first: i64, last: i64, pieces_apart: bool) -> bool {
     let ordered = turns
         .iter()
         .zip(turns.iter().skip(1))
-        .all(|(one, next)| one.slot.rank < next.slot.rank || (one.slot.rank == next.slot.rank && sorts(one, next, pieces_apart)));
+        .all(|(one, next)| one.slot.rank < next.slot.rank || (one.slot.rank == next.slot.rank && sorts(one, next, apart)));
     inside && ordered
 }
 
-/// Whether the order is right if both have one rank.
-fn sorts(one: &Turn, next: &Turn, pieces_apart: bool) -> bool {
-    let apart = pieces_apart && next.after_last;
-    !apart && (&one.slot.name, &one.origin) < (&next.slot.name, &next.origin)
+/// Whether the order is right if both have one rank. `apart`: names decide only where they did before.
+fn sorts(one: &Turn, next: &Turn, apart: bool) -> bool {
+    !(apart && newly_tied(one, next)) && (&one.slot.name, &one.origin) < (&next.slot.name, &next.origin)
+}
+
+/// Whether two that have one rank had none in common, or are one policy.
+fn newly_tied(one: &Turn, next: &Turn) -> bool {
+    next.after_last || one.old_rank != next.old_rank
 }
 
 fn tell(form: &Form, carried: &[Carried], turns: &[Turn], settled: Settled, converted: &mut Converted) {
-    for turn in turns {
+    for (place, turn) in turns.iter().enumerate() {
         let Some((at, _)) = turn.piece else { continue };
         let Some(old) = carried.get(at).map(|it| &it.old) else { continue };
         let mut lose = |path: &str, why: &str, instead: String, weight: Weight| {
@@ -196,9 +214,12 @@ fn tell(form: &Form, carried: &[Carried], turns: &[Turn], settled: Settled, conv
         if !turn.slot.name.starts_with(&*old.origin.name) {
             let why = "policies of one priority are asked in the order of their names here; other controllers may choose another";
             lose("metadata.name", why, format!("`{}`", turn.slot.name), Weight::Form);
-        } else if settled == Settled::PiecesByName && turn.after_last {
-            let why = "no priority is free between its neighbours";
-            lose("spec.priority", why, format!("`{}`, asked after the rest of it by its name", turn.slot.name), Weight::Form);
+        } else if let Some(before) = place.checked_sub(1).and_then(|it| turns.get(it)).filter(|_| settled == Settled::ByName)
+            && newly_tied(before, turn)
+            && before.slot.rank == turn.slot.rank
+        {
+            let why = "no priority is free between its neighbours; policies of one priority are asked by name here, and other controllers may choose";
+            lose("spec.priority", why, format!("`{}`, asked after `{}` by its name", turn.slot.name, before.slot.name), Weight::Form);
         }
         if settled == Settled::Not {
             let why = "not every policy has a priority in this shape that keeps the order";

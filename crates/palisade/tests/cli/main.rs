@@ -6,6 +6,7 @@
 
 mod allow;
 mod bad_input;
+mod convert;
 mod diff;
 mod explain;
 mod exposure;
