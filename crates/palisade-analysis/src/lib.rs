@@ -4,6 +4,7 @@
 #![warn(clippy::as_conversions)]
 
 pub mod allow;
+pub mod convert;
 pub mod diff;
 pub mod expect;
 mod explain;

@@ -5,6 +5,7 @@
 #![warn(clippy::as_conversions)]
 
 mod admin_network_policy;
+mod annotations;
 mod choice;
 mod cluster_network_policy;
 mod cluster_rule;

@@ -1,4 +1,4 @@
-//! Every name that a user writes on objects or in settings for Palisade to read. docs/labels.md shows the same table, and a test holds both equal.
+//! Every name by which Palisade and the rest of a cluster know each other. docs/labels.md shows the same table, and a test holds both equal.
 
 /// The group of everything that is ours.
 pub const GROUP: &str = "palisade.dev";
@@ -34,6 +34,8 @@ pub const LOG: &str = "palisade.dev/log";
 pub const NETWORK: &str = "palisade.dev/network";
 /// The setting that would name the namespace whose labels host-network pods have.
 pub const HOST_NETWORK_NAMESPACE: &str = "[kubernetes] host-network-namespace";
+/// The group in which results of compliance would be reported.
+pub const REPORTS: &str = "openreports.io";
 
 /// One name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +53,7 @@ pub struct Name {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     Works,
-    /// Kept free for a later version; it does nothing today, and a policy that has it says so.
+    /// Kept free for a later version; it does nothing today.
     Reserved,
 }
 
@@ -81,6 +83,7 @@ pub const NAMES: &[Name] = &[
     reserved(LOG, "annotation", &["denied", "all", "none"], "which connections of the policy are logged"),
     reserved(NETWORK, "annotation", &["CLASS/[NAMESPACE/]NAME"], "the network of its pods that the policy is about"),
     reserved(HOST_NETWORK_NAMESPACE, "setting", &["NAMESPACE"], "the namespace whose labels host-network pods are given"),
+    reserved(REPORTS, "API group", &["Report"], "results of compliance, where that API is installed"),
 ];
 
 /// The values of [`SHAPE`].
@@ -92,4 +95,31 @@ const fn name(name: &'static str, is: &'static str, values: &'static [&'static s
 
 const fn reserved(name: &'static str, is: &'static str, values: &'static [&'static str], means: &'static str) -> Name {
     Name { name, is, values, standing: Standing::Reserved, means }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table of docs/labels.md.
+    fn table() -> String {
+        let code = |it: &str| format!("`{it}`");
+        let row = |it: &Name| {
+            let values: Vec<String> = it.values.iter().map(|it| code(it)).collect();
+            let today = match it.standing {
+                Standing::Works => "works",
+                Standing::Reserved => "reserved, does nothing",
+            };
+            format!("| {} | {} | {} | {today} | {} |\n", code(it.name), it.is, values.join(", "), it.means)
+        };
+        let rows: String = NAMES.iter().map(row).collect();
+        format!("| name | is a | values | today | for |\n|---|---|---|---|---|\n{rows}")
+    }
+
+    #[test]
+    fn the_page_has_every_name_and_no_other() {
+        let page = include_str!("../../../docs/labels.md");
+        let found: String = page.lines().filter(|it| it.starts_with('|')).map(|it| format!("{it}\n")).collect();
+        assert_eq!(found, table(), "docs/labels.md and crates/palisade-api/src/names.rs must say the same");
+    }
 }

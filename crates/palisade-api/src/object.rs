@@ -83,6 +83,9 @@ pub fn read_object(node: &tree::Node<'_>) -> Object {
         (Some(_), None) => reader.lacks("kind", node),
         (None, Some(_)) => reader.lacks("apiVersion", node),
     };
+    if let Some(body) = &body {
+        reader.own_annotations(node, body);
+    }
     let refused = reader.problems.iter().any(|problem| problem.consequence == Consequence::Refused);
     let read = !matches!(body, Some(Body::Nothing(_)) | None);
     if read && !refused && meta("name").is_none_or(|name| name.is_empty()) {

@@ -162,7 +162,7 @@ impl Reader {
             reading(first, second, priority),
             reading(second, first, priority),
         );
-        let help = Some(format!("keep the fields of one shape; the annotation `{}` can name it", names::SHAPE));
+        let help = Some("keep the fields of one shape".to_owned());
         self.within("spec", |r| r.problem(Consequence::Refused, "mixed-shapes", against.span, message, help));
     }
 }

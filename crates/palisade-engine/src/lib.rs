@@ -16,6 +16,6 @@ pub use compile::{
     Traffic, Treated, compile,
 };
 pub use decide::{Selecting, decide, decide_direction, decide_direction_among, selects};
-pub use relative::without_relations;
+pub use relative::{Compared, Values, without_relations};
 pub use signature::{Nodes, Signature, signature};
 pub use trace::{Decision, FailedRequirement, Match, Outcome, PeerMiss, PeerMisses, PortMiss, RuleStep, Scope, TierStep, Walk};

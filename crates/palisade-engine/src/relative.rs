@@ -84,7 +84,7 @@ fn selectors(selector: &RelativeSelector, own: &Labels, scope: Scope) -> Result<
 
 /// What the relative peers of a policy compare with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Compared {
+pub struct Compared {
     namespace: bool,
     of_namespace: BTreeSet<Box<str>>,
     of_pod: BTreeSet<Box<str>>,
@@ -92,7 +92,7 @@ pub(crate) struct Compared {
 
 /// What a subject has of that. Subjects with equal values have the same peers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Values {
+pub struct Values {
     namespace: Option<Box<str>>,
     of_namespace: Vec<Option<Box<str>>>,
     of_pod: Vec<Option<Box<str>>>,
@@ -107,7 +107,7 @@ impl fmt::Display for Values {
 
 impl Compared {
     /// None for a policy without relative peers.
-    pub(crate) fn by(policy: &Policy) -> Option<Compared> {
+    pub fn by(policy: &Policy) -> Option<Compared> {
         let mut compared = None;
         for relative in rules(policy).flat_map(|it| relative_peers(&it.peers)) {
             let compared: &mut Compared = compared.get_or_insert_default();
@@ -118,6 +118,11 @@ impl Compared {
             compared.of_pod.extend(keys(&relative.pods).iter().cloned());
         }
         compared
+    }
+
+    /// What a subject has of it.
+    pub fn of(&self, model: &Model, subject: &Endpoint) -> Values {
+        self.values(Viewpoint::of(model, subject))
     }
 
     pub(crate) fn values(&self, from: Viewpoint<'_>) -> Values {

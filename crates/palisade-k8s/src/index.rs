@@ -44,6 +44,10 @@ impl Index {
         Index { controller, ..Index::default() }
     }
 
+    pub(crate) fn controller(&self) -> &Controller {
+        &self.controller
+    }
+
     /// Reads one text. Its objects count from now on, those that can be read.
     pub fn read(&mut self, text: Text) {
         let content = text.content.clone();

@@ -2,6 +2,8 @@
 //!
 //! Only the extent of an object's document is kept. Whoever wants to point at a field pays for reading that document again.
 
+mod beside;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,6 +14,8 @@ use palisade_api::yaml;
 use palisade_model::{Location, PolicyKind, PolicyRef};
 
 use crate::Text;
+
+pub use beside::Beside;
 
 /// Names one object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -105,6 +109,10 @@ impl Sources {
         self.objects.extend(over.objects.into_iter().map(placed));
     }
 
+    pub(crate) fn texts(&self) -> &[Text] {
+        &self.texts
+    }
+
     pub(crate) fn keys(&self) -> impl Iterator<Item = &ObjectKey> {
         self.objects.keys()
     }
@@ -153,6 +161,19 @@ impl Sources {
     pub fn written(&self, key: &ObjectKey) -> Option<Written> {
         let extent = self.objects.get(key)?;
         Some(Written { text: self.texts.get(extent.text)?.clone(), span: extent.span })
+    }
+
+    /// The whole of a field or of an item, if the path leads all the way. The mark may drag white space and comments behind it.
+    pub fn whole(&self, key: &ObjectKey, path: &FieldPath) -> Option<Excerpt> {
+        let extent = self.objects.get(self.resolved(key).as_ref())?;
+        let text = self.texts.get(extent.text)?;
+        let own = OwnText::of(&text.content, extent.span)?;
+        let document = yaml::documents(&own.content).next()?.ok()?;
+        let (span, followed) = document.locate(path);
+        let (line, column) = own.place(span);
+        let location = Location { file: text.file.clone(), line, column };
+        let (start, end) = (own.offset(span.start), own.offset(span.end));
+        (followed == path.0.len()).then(|| Excerpt { location, content: text.content.clone(), start, end, path: path.clone() })
     }
 
     /// Where an object begins.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use palisade_engine::Meeting;
-use palisade_model::{Direction, Model, PolicyRef, Reason};
+use palisade_model::{Direction, Model, PolicyKind, PolicyRef, Reason};
 
 use crate::ids::Ids;
 use crate::leaf::{Fate, Leaf, leaf};
@@ -86,5 +86,7 @@ pub(crate) fn origin_words(origin: &Origin) -> String {
 }
 
 fn policy_words(policy: &PolicyRef) -> String {
-    format!("{} {:?} {:?}", policy.kind.as_str(), policy.namespace, policy.name)
+    // Two kinds are spelt the same, and may have one name.
+    let kind = if policy.kind == PolicyKind::Kep2091 { "KEP-2091" } else { policy.kind.as_str() };
+    format!("{kind} {:?} {:?}", policy.namespace, policy.name)
 }

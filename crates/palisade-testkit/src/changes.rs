@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use palisade_engine::{Change, Compiled};
-use palisade_model::{Endpoint, EndpointId, Model, Namespace, Node, NodeId, PodName, Policy, PolicyRef};
+use palisade_model::{Endpoint, EndpointId, Labels, Model, Namespace, Node, NodeId, PodName, Policy, PolicyRef};
 
 use crate::random::Random;
 
@@ -44,7 +44,7 @@ impl World {
         for name in self.pods.values().filter_map(|it| it.1.as_ref()) {
             nodes.entry(name.clone()).or_insert_with(|| Node {
                 name: name.clone(),
-                labels: palisade_model::Labels::default(),
+                labels: Labels::default(),
                 addresses: Vec::new(),
                 host_pods: Vec::new(),
                 assumed: true,
@@ -62,6 +62,33 @@ impl World {
             nodes: nodes.values().cloned().collect(),
             ..Model::default()
         }
+    }
+
+    /// The same objects with each other's labels: what was related to a pod is so no longer, and something else is.
+    pub fn relabelled(&self, random: &mut Random) -> World {
+        let mut other = self.clone();
+        let spaces: Vec<&Labels> = self.namespaces.values().map(|it| &it.labels).collect();
+        for (name, namespace) in &mut other.namespaces {
+            let mut labels = random.pick(&spaces).map(|it| (*it).clone()).unwrap_or_default();
+            // That one is the API server's.
+            labels.set("kubernetes.io/metadata.name", name);
+            namespace.labels = labels;
+        }
+        let pods: Vec<&Labels> = self.pods.values().map(|(pod, _)| &pod.labels).collect();
+        for (pod, _) in other.pods.values_mut() {
+            pod.labels = random.pick(&pods).map(|it| (*it).clone()).unwrap_or_default();
+        }
+        other
+    }
+
+    /// The policies with each other's rules, where they are of one tier: nothing but its rules changes in a policy.
+    pub fn rewritten(&self, random: &mut Random) -> World {
+        let mut other = self.clone();
+        for policy in other.policies.values_mut() {
+            let alike: Vec<&Policy> = self.policies.values().filter(|it| it.tier == policy.tier).collect();
+            policy.rules = random.pick(&alike).map(|it| it.rules.clone()).unwrap_or_default();
+        }
+        other
     }
 
     /// Every object of either, in an order of its own.

@@ -50,8 +50,17 @@ pub fn generate(seed: u64) -> Generated {
 fn add_admin_network_policies(random: &mut Random, objects: &mut Vec<Value>) {
     let is_policy = |it: &Value| it.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("NetworkPolicy"));
     objects.retain(|it| !is_policy(it) || random.percent(50));
-    let first = random.below(3);
-    for at in first..first + random.between(1, 3) {
+    for policy in objects.iter_mut() {
+        // The ranks that the new ones have most.
+        let priority = match policy.pointer("/spec/tier").and_then(Value::as_str) {
+            Some("Admin") if random.percent(60) => 5,
+            Some("Baseline") if random.percent(60) => 1000,
+            Some(_) | None => continue,
+        };
+        json_patch::merge(policy, &json!({"spec": {"priority": priority}}));
+    }
+    let first = random.below(2);
+    for at in first..first + random.between(1, 4) {
         let policy =
             if random.percent(50) { admin_network_policy::admin_network_policy(random, at) } else { kep_2091::kep_2091(random, at) };
         objects.push(for_a_controller(random, policy));

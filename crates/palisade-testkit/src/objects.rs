@@ -138,8 +138,11 @@ impl<'a> Identity<'a> {
         })
     }
 
+    /// A key may name the group after the kind.
     fn answers_to(&self, key: &ObjectKey) -> bool {
-        self.kind.to_lowercase() == key.kind && self.namespace == namespace_or_default(key.namespace.as_deref()) && self.name == key.name
+        let kind = self.kind.to_lowercase();
+        let named = kind == key.kind || format!("{kind}.{}", self.group) == key.kind;
+        named && self.namespace == namespace_or_default(key.namespace.as_deref()) && self.name == key.name
     }
 }
 

@@ -11,6 +11,10 @@ fn the_order_of_objects_changes_nothing() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
     for scenario in all(&root).unwrap() {
         let objects = Objects::read(&scenario.cluster()).unwrap();
+        // What has no name is named by its place.
+        if objects.0.iter().any(|it| it.pointer("/metadata/name").is_none()) {
+            continue;
+        }
         let forwards = snapshot("cluster", &objects.to_json()).model;
         for turn in [1, objects.0.len() / 2] {
             let mut turned = objects.clone();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use palisade_engine::{Change, compile};
-use palisade_model::Endpoint;
+use palisade_model::{Endpoint, Peer, PeerSet, Rule};
 use palisade_testkit::changes::{Object, World};
 use palisade_testkit::check::snapshot;
 use palisade_testkit::generate::generate;
@@ -28,6 +28,37 @@ fn changes_in_any_order_come_to_what_is_compiled_at_once() {
             }
         }
     }
+}
+
+/// Clusters in which some policy compares its peers with its subject.
+fn related() -> impl Iterator<Item = (u64, World)> {
+    let is_relative = |it: &Rule| matches!(&it.peers, PeerSet::Of(peers) if peers.iter().any(|it| matches!(it, Peer::Relative(_))));
+    (0..).map(|seed| (seed, world(seed))).filter(move |(_, world)| {
+        let policies = world.model().policies;
+        policies.iter().any(|it| it.rules.egress.iter().chain(&it.rules.ingress).any(is_relative))
+    })
+}
+
+#[test]
+fn relations_follow_labels_and_rules_that_change() {
+    let mut clusters = 0;
+    for (seed, mut now) in related().take(20) {
+        let mut random = Random::new(seed);
+        let mut compiled = compile(&now.model());
+        let before = compiled.canonical();
+        let mut changed = false;
+        for target in [now.relabelled(&mut random), now.rewritten(&mut random), now.clone()] {
+            for object in now.objects(&target, &mut random) {
+                now.step(&object, &target, &mut compiled);
+                let fresh = compile(&now.model()).canonical();
+                assert_same(&compiled.canonical(), &fresh, &format!("seed {seed}, {object:?}"));
+                changed |= fresh != before;
+            }
+        }
+        clusters += u32::from(changed);
+        assert_same(&compiled.canonical(), &before, &format!("seed {seed}, as it was"));
+    }
+    assert!(clusters >= 15, "something came of the changes in {clusters} clusters only");
 }
 
 /// Only what differs is worth reading.

@@ -22,6 +22,8 @@ Examples:
   palisade exposure -f manifests/ --only unprotected              what is open to everybody, what nothing protects
   palisade allow shop/web shop/db 5432 -f manifests/              what to write so that it is allowed
   palisade overrides -f manifests/                                where cluster policies override NetworkPolicies
+  palisade convert --to clusternetworkpolicy -f manifests/        policies in another shape, with the same reach
+  palisade lint -f manifests/                                     what is probably wrong with policies that are valid
   palisade lab up -f manifests/                                   a cluster of namespaces, with real packets
 
 As a kubectl plugin: name the binary kubectl-palisade, on your PATH, and say `kubectl palisade …`.
@@ -61,6 +63,8 @@ pub(crate) enum Command {
     Exposure(ExposureArgs),
     Allow(allow::AllowArgs),
     Overrides(overrides::OverridesArgs),
+    Convert(crate::convert::ConvertArgs),
+    Lint(crate::lint::LintArgs),
     Status(StatusArgs),
     Nft(NftArgs),
     Lab(crate::lab::LabArgs),
@@ -524,6 +528,10 @@ pub(crate) enum SchemaOf {
     Allowance,
     /// The schema of `overrides -o json`
     Overrides,
+    /// The schema of `convert -o json`
+    Conversion,
+    /// The schema of `lint -o json`
+    LintReport,
     /// The schema of `status -o json`
     Status,
     /// The schema of `lab probe -o json`
@@ -536,4 +544,6 @@ pub(crate) enum SchemaOf {
     Names,
     /// Every command with its help, as Markdown
     Cli,
+    /// Every rule of `lint`, as Markdown
+    Lints,
 }

@@ -17,8 +17,12 @@ pub(crate) struct Input {
 }
 
 pub(crate) fn read(args: &InputArgs) -> Result<Input> {
-    let gathered = gather(args)?;
-    Ok(from(gathered, &controller(&args.controller_name)?))
+    Ok(from(gather(args)?, &controller(&args.controller_name)?))
+}
+
+/// The objects themselves, and what could not be listed, in sentences.
+pub(crate) fn read_objects(args: &InputArgs) -> Result<(Index, Vec<String>)> {
+    Ok(indexed(gather(args)?, &controller(&args.controller_name)?))
 }
 
 /// The texts, before they are read.

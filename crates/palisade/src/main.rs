@@ -5,12 +5,14 @@
 mod allow;
 mod cli;
 mod completions;
+mod convert;
 mod demo;
 mod diff;
 mod explain;
 mod exposure;
 mod input;
 mod lab;
+mod lint;
 mod matrix;
 mod names;
 mod nft;
@@ -36,6 +38,8 @@ fn main() -> ExitCode {
         cli::Command::Exposure(args) => exposure::run(args),
         cli::Command::Allow(args) => allow::run(args),
         cli::Command::Overrides(args) => overrides::run(args),
+        cli::Command::Convert(args) => convert::run(args),
+        cli::Command::Lint(args) => lint::run(args),
         cli::Command::Status(args) => status::run(args),
         cli::Command::Nft(args) => nft::run(args),
         cli::Command::Lab(args) => lab::run(args, printer),

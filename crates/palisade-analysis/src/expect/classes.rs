@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 use std::ops::Range;
 
-use palisade_engine::{Nodes, Signature, signature};
+use palisade_engine::{Nodes, Signature, Values, signature};
 use palisade_model::{ContainerPort, Direction, End, Family, NodeId, Place};
 
 use super::ground::Ground;
@@ -70,16 +70,28 @@ pub(super) fn sort(ground: &mut Ground<'_>, from: &[Found], to: &[Found]) -> Sid
     let ingress = judging(ground, to, Direction::Ingress);
     let all = |policies: &[Vec<usize>]| policies.iter().flatten().copied().collect::<BTreeSet<usize>>();
     let (of_egress, of_ingress) = (all(&egress), all(&ingress));
-    let sources = egress.into_iter().map(|policies| GroupKey { policies, ..GroupKey::default() }).collect();
+    let sources = egress.into_iter().zip(from);
+    let source =
+        |(policies, it): (Vec<usize>, &Found)| GroupKey { compared: compared(ground, &policies, it), policies, ..GroupKey::default() };
+    let sources = sources.map(source).collect();
     let destinations = called(ground, to, ingress, &of_egress, nodes(from));
     let from = side(ground, from, sources, Direction::Ingress, &of_ingress);
     let to = side(ground, to, destinations, Direction::Egress, &of_egress);
     Sides { from, to }
 }
 
+/// What policies compare others with of an end that they judge.
+fn compared(ground: &Ground<'_>, policies: &[usize], found: &Found) -> Vec<Values> {
+    let Place::Pod(id) = found.place else { return Vec::new() };
+    let relations = policies.iter().filter_map(|it| ground.relations.get(it));
+    relations.filter_map(|it| Some(it.of(&ground.stage, ground.stage.endpoint(id)?))).collect()
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct GroupKey {
     policies: Vec<usize>,
+    /// What relations of these compare with.
+    compared: Vec<Values>,
     /// The ports of a destination that its policies name.
     named: Vec<ContainerPort>,
     node: Option<NodeId>,
@@ -107,7 +119,7 @@ fn called(ground: &Ground<'_>, to: &[Found], ingress: Vec<Vec<usize>>, egress: &
             Nodes::Alike => None,
             Nodes::Apart => pod.and_then(|pod| pod.node),
         };
-        keys.push(GroupKey { policies, named: own.named(ports), node, asks });
+        keys.push(GroupKey { compared: compared(ground, &policies, found), policies, named: own.named(ports), node, asks });
     }
     keys
 }

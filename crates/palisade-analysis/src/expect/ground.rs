@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use palisade_engine::selects;
+use palisade_engine::{Compared, selects};
 use palisade_model::{Direction, EndpointId, Model, NamespaceSet, PerDirection, Place, Policy, Subject};
 
 /// The model and what was worked out about it.
@@ -21,6 +21,8 @@ pub(super) struct Ground<'m> {
     pub(super) networks: BTreeSet<IpNet>,
     /// Addresses of pods, nodes and Services.
     pub(super) inside: BTreeSet<IpAddr>,
+    /// What the policies with relations compare with, by place.
+    pub(super) relations: BTreeMap<usize, Compared>,
     /// The policies, each with the rules of one direction only.
     halves: PerDirection<Vec<Policy>>,
     /// Policies for the pods of one namespace, by its name.
@@ -46,6 +48,7 @@ impl<'m> Ground<'m> {
             networks: networks(model),
             inside: model.addresses().collect(),
             halves: PerDirection { egress: half(Direction::Egress), ingress: half(Direction::Ingress) },
+            relations: model.policies.iter().enumerate().filter_map(|(at, it)| Some((at, Compared::by(it)?))).collect(),
             own: BTreeMap::new(),
             across: Vec::new(),
             selected: BTreeMap::new(),

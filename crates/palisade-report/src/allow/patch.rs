@@ -290,7 +290,7 @@ fn item(policy: &Policy, addition: &Addition) -> Option<String> {
 fn flow(node: &Node<'_>, style: Style) -> String {
     let word = |text: &str| match style {
         Style::Json => format!("{text:?}"),
-        Style::Yaml => manifest::scalar(text),
+        Style::Yaml => manifest::tree::scalar(text),
     };
     match &node.value {
         Value::Null => "null".to_owned(),

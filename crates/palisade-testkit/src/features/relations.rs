@@ -183,12 +183,9 @@ pub(super) fn kinds(model: &Model, features: &mut Features) {
             any(&|a, b| a.origin.name == b.origin.name),
         );
     }
-    let four = |it: &Endpoint| {
+    let three = |it: &Endpoint| {
         let has = |kind| model.policies.iter().any(|policy| policy.origin.kind == kind && selects(model, policy, it));
-        has(PolicyKind::ClusterNetworkPolicy)
-            && has(PolicyKind::Kep2091)
-            && has(PolicyKind::BaselineAdminNetworkPolicy)
-            && has(PolicyKind::NetworkPolicy)
+        has(PolicyKind::NetworkPolicy) && has(PolicyKind::ClusterNetworkPolicy) && has(PolicyKind::Kep2091)
     };
-    note(features, "a pod under four kinds", model.endpoints.iter().any(four));
+    note(features, "a pod under policies of three kinds", model.endpoints.iter().any(three));
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::cluster_network_policy::{DOMAINS, NAMES, networks};
-use super::vocabulary::{PLACE_LABELS, POD_LABELS, PORT_NAMES, PORTS, PROTOCOLS, keys, put, selector};
+use super::vocabulary::{PLACE_LABELS, POD_LABELS, PORT_NAMES, PORTS, PROTOCOLS, keys, put, selector, wide};
 use crate::random::Random;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -30,9 +30,9 @@ pub(super) fn baseline_admin_network_policy(random: &mut Random) -> Value {
 fn policy(random: &mut Random, tier: Tier, name: &str) -> Value {
     let shape = random.of([Shape::Early, Shape::Late]);
     let subject = if random.percent(50) {
-        json!({"namespaces": selector(random, PLACE_LABELS)})
+        json!({"namespaces": wide(random, PLACE_LABELS)})
     } else {
-        json!({"pods": {"namespaceSelector": selector(random, PLACE_LABELS), "podSelector": selector(random, POD_LABELS)}})
+        json!({"pods": {"namespaceSelector": wide(random, PLACE_LABELS), "podSelector": wide(random, POD_LABELS)}})
     };
     let mut spec = Map::new();
     spec.insert("subject".to_owned(), subject);
@@ -54,7 +54,7 @@ fn policy(random: &mut Random, tier: Tier, name: &str) -> Value {
     }
     let kind = match tier {
         Tier::Admin => {
-            spec.insert("priority".to_owned(), random.of([0, 5, 5, 1000]).into());
+            spec.insert("priority".to_owned(), random.of([0, 5, 5, 5, 1000]).into());
             "AdminNetworkPolicy"
         }
         Tier::Baseline => "BaselineAdminNetworkPolicy",

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::cluster_network_policy::NAMES;
-use super::vocabulary::{PLACE_LABELS, POD_LABELS, PORT_NAMES, PORTS, PROTOCOLS, keys, put, selector};
+use super::vocabulary::{PLACE_LABELS, POD_LABELS, PORT_NAMES, PORTS, PROTOCOLS, keys, put, selector, wide};
 use crate::random::Random;
 
 /// The group that the proposal names, and ours, where nothing else is.
@@ -15,15 +15,12 @@ pub(super) fn kep_2091(random: &mut Random, at: usize) -> Value {
     let subject = match random.below(20) {
         // In the other group nothing would tell the shape.
         0 if group == OWN => json!({"accounts": {}}),
-        0..9 => json!({"namespaceSelector": selector(random, PLACE_LABELS)}),
-        _ => json!({"namespaceAndPodSelector": {
-            "namespaceSelector": selector(random, PLACE_LABELS),
-            "podSelector": selector(random, POD_LABELS),
-        }}),
+        0..9 => json!({"namespaceSelector": wide(random, PLACE_LABELS)}),
+        _ => json!({"namespaceAndPodSelector": {"namespaceSelector": wide(random, PLACE_LABELS), "podSelector": wide(random, POD_LABELS)}}),
     };
     let mut spec = Map::new();
     // Those of the other kinds are 0, 5 and 1000: the same ranks, but the last.
-    spec.insert("priority".to_owned(), random.of([0, 0, 1, 995, 995, 1000, 2000]).into());
+    spec.insert("priority".to_owned(), random.of([0, 0, 0, 1, 995, 995, 995, 1000, 2000]).into());
     spec.insert("subject".to_owned(), subject);
     for (list, peers) in [("ingress", "from"), ("egress", "to")] {
         let rules = match random.below(10) {

@@ -61,6 +61,22 @@ fn tabs_and_templates_get_their_own_advice() {
 }
 
 #[test]
+fn semicolons_in_braces_get_the_line_as_it_was_meant() {
+    between(
+        "spec:\n  matchExpressions: {key: \"tenant\"; operator: Exists}\n",
+        &[
+            "f.yaml:4:35: error[unreadable-document]: the document cannot be read: invalid trailing content after double-quoted scalar; write it as: matchExpressions: [{key: tenant, operator: Exists}]",
+        ],
+    );
+    between(
+        "spec: {a: \"b\";\n  c: d}\n",
+        &[
+            "f.yaml:3:14: error[unreadable-document]: the document cannot be read: invalid trailing content after double-quoted scalar; entries in `{ }` and `[ ]` are separated by `,`, not by `;`",
+        ],
+    );
+}
+
+#[test]
 fn a_key_that_is_set_twice_is_refused() {
     between(
         "apiVersion: v1\nkind: Pod\nkind: Pod\n",
@@ -174,7 +190,7 @@ fn windows_line_ends_and_byte_order_marks_are_no_part_of_the_text() {
         &format!("{policy}  ingres: []\r\n"),
         &[],
         &[
-            "f.yaml:8:3: error[unknown-field]: NetworkPolicy x/p: `spec.ingres`: the API does not know this field; an API server drops it, and what is left can be wider than what was meant; did you mean `ingress`?",
+            "f.yaml:8:3: error[unknown-field]: NetworkPolicy x/p: `spec.ingres`: the API does not know this field; an API server drops it, and what is left can be wider than what was meant; did you mean `ingress`? write it as: ingress: []",
         ],
     );
 }

@@ -9,6 +9,8 @@ mod mutation;
 #[cfg(test)]
 mod scale;
 #[cfg(test)]
+mod shapes;
+#[cfg(test)]
 mod values;
 
 /// Reads a text and compares what counts of it, pods before policies, and everything that is said about it but the notes.

@@ -35,7 +35,7 @@ fn values_of_the_wrong_type_are_refused() {
     policy(
         "{podSelector: {}, ingress: {from: []}}",
         &[
-            "4:34: error[wrong-type]: NetworkPolicy x/p: `spec.ingress`: this is a map, but the API wants a list; start each entry with `- `",
+            "4:34: error[wrong-type]: NetworkPolicy x/p: `spec.ingress`: this is a map, but the API wants a list; write it as: ingress: [{from: []}]",
         ],
     );
     policy(
@@ -61,13 +61,13 @@ fn unknown_fields_are_refused_and_what_was_meant_is_said() {
     policy(
         "{podSelector: {matchlabels: {app: web}}}",
         &[
-            "4:22: error[unknown-field]: NetworkPolicy x/p: `spec.podSelector.matchlabels`: the API does not know this field; an API server drops it, and what is left can be wider than what was meant; did you mean `matchLabels`?",
+            "4:22: error[unknown-field]: NetworkPolicy x/p: `spec.podSelector.matchlabels`: the API does not know this field; an API server drops it, and what is left can be wider than what was meant; did you mean `matchLabels`? write it as: matchLabels: {app: web}",
         ],
     );
     policy(
         "{podSelector: {}, ingress: [{form: []}]}",
         &[
-            "4:36: error[unknown-field]: NetworkPolicy x/p: `spec.ingress[0].form`: the API does not know this field; an API server drops it, and what is left can be wider than what was meant; did you mean `from`?",
+            "4:36: error[unknown-field]: NetworkPolicy x/p: `spec.ingress[0].form`: the API does not know this field; an API server drops it, and what is left can be wider than what was meant; did you mean `from`? write it as: from: []",
         ],
     );
     policy(
@@ -85,7 +85,7 @@ fn unknown_fields_are_refused_and_what_was_meant_is_said() {
     policy(
         "{podSelector: {}, policytypes: [Ingress]}",
         &[
-            "4:25: error[unknown-field]: NetworkPolicy x/p: `spec.policytypes`: the API does not know this field; an API server drops it, and what is left can be wider than what was meant; did you mean `policyTypes`?",
+            "4:25: error[unknown-field]: NetworkPolicy x/p: `spec.policytypes`: the API does not know this field; an API server drops it, and what is left can be wider than what was meant; did you mean `policyTypes`? write it as: policyTypes: [Ingress]",
         ],
     );
 }
@@ -272,15 +272,24 @@ fn kinds_that_are_not_read_matter_only_where_policies_are_meant() {
         ],
     );
     kind(
-        "policy.networking.k8s.io/v1alpha1",
+        "policy.networking.k8s.io/v1alpha2",
         "AdminNetworkPolicy",
-        &["f.yaml:1:1: error[missing-field]: AdminNetworkPolicy p: `spec`: this field is required"],
+        &[
+            "f.yaml:2:7: error[unknown-version]: AdminNetworkPolicy p: `policy.networking.k8s.io/v1alpha2` is not a version of AdminNetworkPolicy that is read; write `apiVersion: policy.networking.k8s.io/v1alpha1`",
+        ],
     );
     kind(
-        "policy.networking.k8s.io/v1alpha1",
-        "AdminNetworkPolicies",
+        "kep2091.palisade.dev/v1alpha1",
+        "BaselineAdminNetworkPolicy",
         &[
-            "f.yaml:2:7: error[unknown-kind-of-object]: AdminNetworkPolicies p: `AdminNetworkPolicies` is not a kind of `policy.networking.k8s.io/v1alpha1` that is read, so no verdict can be trusted",
+            "f.yaml:2:7: error[unknown-version]: BaselineAdminNetworkPolicy p: `kep2091.palisade.dev/v1alpha1` is not a version of BaselineAdminNetworkPolicy that is read; write `apiVersion: policy.networking.k8s.io/v1alpha1`",
+        ],
+    );
+    kind(
+        "kep2091.palisade.dev/v1alpha1",
+        "NewPolicy",
+        &[
+            "f.yaml:2:7: error[unknown-kind-of-object]: NewPolicy x/p: `NewPolicy` is not a kind of `kep2091.palisade.dev/v1alpha1` that is read, so no verdict can be trusted",
         ],
     );
     check("apiVersion: v1\nmetadata: {name: a}\n", &[], &["f.yaml:1:1: error[missing-field]: `kind`: an object needs `kind`"]);

@@ -10,6 +10,7 @@ mod diff;
 mod explain;
 mod exposure;
 mod lab;
+mod lint;
 mod matrix;
 mod misc;
 #[path = "../../../palisade-runtime/tests/runtime/mock_api.rs"]
