@@ -14,14 +14,17 @@ const GENERATED: &[(&str, &[&str])] = &[
     ("docs/schema/test-report.v1.json", &["schema", "test-report"]),
     ("docs/schema/matrix.v1.json", &["schema", "matrix"]),
     ("docs/schema/diff.v1.json", &["schema", "diff"]),
+    ("docs/schema/allowance.v1.json", &["schema", "allowance"]),
     ("docs/schema/exposure.v1.json", &["schema", "exposure"]),
     ("docs/schema/conversion.v1.json", &["schema", "conversion"]),
+    ("docs/schema/lint-report.v1.json", &["schema", "lint-report"]),
     ("docs/schema/status.v1.json", &["schema", "status"]),
     ("docs/schema/probe-report.v1.json", &["schema", "probe-report"]),
     ("docs/schema/lab-status.v1.json", &["schema", "lab-status"]),
     ("docs/schema/denial.v1.json", &["schema", "denial"]),
     ("docs/names.md", &["schema", "names"]),
     ("docs/cli.md", &["schema", "cli"]),
+    ("docs/lints.md", &["schema", "lints"]),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 //! text. The text says nothing that the JSON does not.
 #![warn(missing_docs, clippy::as_conversions)]
 
+pub mod allow;
 pub mod converted;
 mod crowd;
 mod denied;
@@ -15,13 +16,15 @@ pub mod exposure;
 mod exposure_text;
 mod junit;
 pub mod lab_text;
-mod locate;
+mod lint_text;
+pub mod locate;
 pub mod manifest;
 pub mod matrix;
 pub mod matrix_html;
 pub mod matrix_svg;
 mod matrix_text;
 mod probed;
+mod sarif;
 mod standing;
 mod status;
 mod tested;
@@ -35,7 +38,9 @@ pub use diff_text::diff_text;
 pub use explained::{explained, verdict};
 pub use exposure_text::exposure as exposure_text;
 pub use junit::junit;
+pub use lint_text::{lint as lint_text, lint_rule as lint_rule_text};
 pub use matrix_text::{Crowd, Group};
 pub use probed::{decisive, probed};
+pub use sarif::sarif;
 pub use status::{controllers_text, status, status_text};
 pub use tested::tested;

@@ -3,12 +3,15 @@
 use palisade_analysis::Nearest;
 use palisade_engine::{PeerMiss, PortMiss, Scope};
 use palisade_k8s::{FieldPath, ObjectKey, Sources};
-use palisade_model::{Direction, LabelSelector, Model, NamespaceSet, Operator, Peer, PeerSet, PolicyKind, Requirement, RuleRef};
+use palisade_model::{
+    Direction, LabelSelector, Model, NamespaceSet, Operator, Peer, PeerSet, PolicyKind, RelativeNamespaces, RelativePods, RelativeSelector,
+    Requirement, RuleRef,
+};
 
 use crate::v1::{Mark, Place};
 
 /// The path of a rule.
-pub(crate) fn rule_path(rule: &RuleRef) -> FieldPath {
+pub fn rule_path(rule: &RuleRef) -> FieldPath {
     let list = match rule.direction {
         Direction::Ingress => "ingress",
         Direction::Egress => "egress",
@@ -17,7 +20,7 @@ pub(crate) fn rule_path(rule: &RuleRef) -> FieldPath {
 }
 
 /// The path of an entry of `from` or `to`.
-pub(crate) fn peer_path(rule: &RuleRef, at: usize) -> FieldPath {
+pub fn peer_path(rule: &RuleRef, at: usize) -> FieldPath {
     let list = match rule.direction {
         Direction::Ingress => "from",
         Direction::Egress => "to",
@@ -26,7 +29,7 @@ pub(crate) fn peer_path(rule: &RuleRef, at: usize) -> FieldPath {
 }
 
 /// The path of an entry of `ports` or `protocols`.
-pub(crate) fn port_path(rule: &RuleRef, at: usize) -> FieldPath {
+pub fn port_path(rule: &RuleRef, at: usize) -> FieldPath {
     let list = match rule.policy.kind {
         PolicyKind::NetworkPolicy => "ports",
         PolicyKind::ClusterNetworkPolicy => "protocols",
@@ -89,11 +92,18 @@ pub(crate) fn nearest_paths(model: &Model, nearest: &Nearest) -> Vec<FieldPath> 
 fn requirement_paths(model: &Model, rule: &RuleRef, at: usize, scope: Scope, requirement: &Requirement) -> Vec<FieldPath> {
     let entry = peer_path(rule, at);
     let holders: Vec<FieldPath> = match scope {
-        Scope::Pod => vec![entry.clone().field("podSelector"), entry.field("pods").field("podSelector")],
+        Scope::Pod => vec![
+            entry.clone().field("podSelector"),
+            entry.clone().field("pods").field("podSelector"),
+            entry.field("namespacedPods").field("pods").field("podSelector"),
+        ],
         Scope::Namespace => vec![
             entry.clone().field("namespaceSelector"),
+            entry.clone().field("namespaces").field("namespaceSelector"),
             entry.clone().field("namespaces"),
-            entry.field("pods").field("namespaceSelector"),
+            entry.clone().field("pods").field("namespaceSelector"),
+            entry.clone().field("pods").field("namespaces").field("namespaceSelector"),
+            entry.field("namespacedPods").field("namespaces").field("namespaceSelector"),
         ],
         Scope::Node => vec![entry.field("nodes")],
     };
@@ -121,13 +131,23 @@ fn selector_of<'m>(model: &'m Model, rule: &RuleRef, at: usize, scope: Scope) ->
         (Peer::Pods { pods, .. }, Scope::Pod) => Some(pods),
         (Peer::Pods { namespaces: NamespaceSet::Matching(selector), .. }, Scope::Namespace) => Some(selector),
         (Peer::Nodes(selector), Scope::Node) => Some(selector),
+        (Peer::Relative(RelativePods { pods: RelativeSelector::Matching(selector), .. }), Scope::Pod) => Some(selector),
+        (
+            Peer::Relative(RelativePods { namespaces: RelativeNamespaces::Labelled(RelativeSelector::Matching(selector)), .. }),
+            Scope::Namespace,
+        ) => Some(selector),
         (Peer::Pods { .. } | Peer::Relative(_) | Peer::Nodes(_) | Peer::Networks(_) | Peer::Domains(_) | Peer::Unreadable, _) => None,
     }
 }
 
 /// The marked line at the first of `paths` that exists.
 pub(crate) fn mark(sources: &Sources, rule: &RuleRef, paths: &[FieldPath], label: String) -> Option<Mark> {
-    let excerpt = sources.find(&ObjectKey::from(&rule.policy), paths)?;
+    mark_of(sources, &ObjectKey::from(&rule.policy), paths, label)
+}
+
+/// The marked line of an object at the first of `paths` that exists.
+pub fn mark_of(sources: &Sources, object: &ObjectKey, paths: &[FieldPath], label: String) -> Option<Mark> {
+    let excerpt = sources.find(object, paths)?;
     let before = excerpt.content.get(..excerpt.start)?;
     let line_start = before.rfind('\n').map_or(0, |at| at + 1);
     let rest = excerpt.content.get(line_start..)?;

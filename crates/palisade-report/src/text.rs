@@ -51,7 +51,8 @@ pub fn explanation(it: &Explanation, detail: Detail) -> String {
     out
 }
 
-fn headline(it: &Explanation) -> String {
+/// The verdict and the question.
+pub(crate) fn headline(it: &Explanation) -> String {
     let (word, style) = match (it.trusted, it.verdict) {
         (false, _) | (true, Verdict::Unknown) => ("UNKNOWN", colour(Verdict::Unknown)),
         (true, Verdict::Allowed) => ("ALLOWED", colour(Verdict::Allowed)),
@@ -193,7 +194,7 @@ fn count(number: usize, one: &str, many: &str) -> String {
 }
 
 /// A line of the user's YAML, marked as rustc would.
-fn excerpt(mark: &Mark) -> String {
+pub(crate) fn excerpt(mark: &Mark) -> String {
     let span = mark.start.min(mark.line.len())..mark.end.min(mark.line.len());
     let snippet = Snippet::source(mark.line.as_str())
         .line_start(mark.place.line)

@@ -1,19 +1,23 @@
 //! Version 1 of every answer. Fields are added, never renamed or removed; a change of meaning is a `v2`.
 
+mod allow;
 mod conversion;
 mod diff;
 mod exposure;
 mod lab;
+mod lint;
 mod matrix;
 mod status;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub use allow::{AllowAction, AllowBlock, AllowChange, AllowOutcome, Allowance};
 pub use conversion::{Conversion, ConversionLoss, ConversionReach, ConversionUntouched, ConversionWeight};
 pub use diff::{Diff, DiffBecause, DiffCause, DiffChange, DiffDiagnostic, DiffEnds, DiffVerb, DiffVersion, DiffWithin, DiffWorkload};
 pub use exposure::{Exposed, Exposure, ExposureExample, ExposureLabelled, ExposureRange, ExposureRow, ExposureTraffic};
 pub use lab::{Found, LabNode, LabPod, LabService, LabStatus, Probe, ProbeReport};
+pub use lint::{LintFinding, LintPlace, LintReport, LintRule};
 pub use matrix::{Matrix, MatrixEnd, MatrixRow, MatrixTraffic};
 pub use status::{Status, StatusController, StatusEnds, StatusPolicies};
 

@@ -17,7 +17,16 @@ pub(crate) struct Input {
 }
 
 pub(crate) fn read(args: &InputArgs) -> Result<Input> {
-    let gathered = match args.filename.is_empty() {
+    Ok(from(gather(args)?, &controller(&args.controller_name)?))
+}
+
+/// The objects themselves, and what could not be listed, in sentences.
+pub(crate) fn read_objects(args: &InputArgs) -> Result<(Index, Vec<String>)> {
+    Ok(indexed(gather(args)?, &controller(&args.controller_name)?))
+}
+
+fn gather(args: &InputArgs) -> Result<Gathered> {
+    Ok(match args.filename.is_empty() {
         false => folder::read(&args.filename.iter().map(|it| folder::Input::from_arg(it)).collect::<Vec<_>>()),
         true => live::list(&live::LiveOptions {
             kubeconfig: args.kubeconfig.clone(),
@@ -28,8 +37,7 @@ pub(crate) fn read(args: &InputArgs) -> Result<Input> {
             true => anyhow::Error::from(error),
             false => anyhow::Error::from(error).context("no `-f`, so a live cluster was asked"),
         })?,
-    };
-    Ok(from(gathered, &controller(&args.controller_name)?))
+    })
 }
 
 /// The controller as which a command answers.

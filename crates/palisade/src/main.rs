@@ -2,6 +2,7 @@
 //!
 //! A command returns what to print and how to exit; one that goes on for long is handed the printer.
 
+mod allow;
 mod cli;
 mod completions;
 mod convert;
@@ -11,6 +12,7 @@ mod explain;
 mod exposure;
 mod input;
 mod lab;
+mod lint;
 mod matrix;
 mod names;
 mod nft;
@@ -33,7 +35,9 @@ fn main() -> ExitCode {
         cli::Command::Matrix(args) => matrix::run(args, printer),
         cli::Command::Diff(args) => diff::run(args),
         cli::Command::Exposure(args) => exposure::run(args),
+        cli::Command::Allow(args) => allow::run(args),
         cli::Command::Convert(args) => convert::run(args),
+        cli::Command::Lint(args) => lint::run(args),
         cli::Command::Status(args) => status::run(args),
         cli::Command::Nft(args) => nft::run(args),
         cli::Command::Lab(args) => lab::run(args, printer),

@@ -15,13 +15,16 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<Outcome> {
         SchemaOf::Matrix => schema_of::<v1::Matrix>()?,
         SchemaOf::Diff => schema_of::<v1::Diff>()?,
         SchemaOf::Exposure => schema_of::<v1::Exposure>()?,
+        SchemaOf::Allowance => schema_of::<v1::Allowance>()?,
         SchemaOf::Conversion => schema_of::<v1::Conversion>()?,
+        SchemaOf::LintReport => schema_of::<v1::LintReport>()?,
         SchemaOf::Status => schema_of::<v1::Status>()?,
         SchemaOf::ProbeReport => schema_of::<v1::ProbeReport>()?,
         SchemaOf::LabStatus => schema_of::<v1::LabStatus>()?,
         SchemaOf::Denial => schema_of::<v1::Denial>()?,
         SchemaOf::Names => names(),
         SchemaOf::Cli => commands(),
+        SchemaOf::Lints => crate::lint::reference(),
     }))
 }
 

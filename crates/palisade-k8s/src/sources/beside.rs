@@ -43,7 +43,7 @@ struct Anchor {
 impl Sources {
     /// What an object has beside its policy; none if its text is not known.
     pub fn beside(&self, key: &ObjectKey) -> Option<Beside> {
-        let extent = self.objects.get(self.resolved(key).as_ref())?;
+        let extent = self.extent(key)?;
         let text = self.texts.get(extent.text)?;
         let own = OwnText::of(&text.content, extent.span)?;
         let document = yaml::documents(&own.content).next()?.ok()?;

@@ -27,7 +27,7 @@ fn subject(subject: &Subject) -> Node {
     }
 }
 
-fn rule(rule: &Rule, direction: Direction) -> Node {
+pub(super) fn rule(rule: &Rule, direction: Direction) -> Node {
     let peers = match &rule.peers {
         PeerSet::Of(entries) => Some(Node::List(entries.iter().filter_map(peer).collect())),
         PeerSet::Any | PeerSet::AnyButOwnNode => None,

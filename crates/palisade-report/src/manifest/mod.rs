@@ -9,7 +9,7 @@ mod cluster_network_policy;
 mod kep2091;
 mod network_policy;
 mod parts;
-mod tree;
+pub(crate) mod tree;
 
 use palisade_k8s::Beside;
 use palisade_model::{Direction, Policy, PolicyKind, Rule};
@@ -66,9 +66,14 @@ pub fn network_policy(policy: &Policy) -> String {
     manifest(policy, &Beside::default()).yaml()
 }
 
-/// One rule of a ClusterNetworkPolicy, as an item of its list.
-pub fn cluster_rule(rule: &Rule, direction: Direction) -> String {
-    Node::List(vec![cluster_network_policy::rule(rule, direction)]).yaml()
+/// One rule of a cluster policy, as an item of its list, in the shape that its kind was last shipped in.
+pub fn cluster_rule(rule: &Rule, direction: Direction, kind: PolicyKind) -> String {
+    let rule = match kind {
+        PolicyKind::NetworkPolicy | PolicyKind::ClusterNetworkPolicy => cluster_network_policy::rule(rule, direction),
+        PolicyKind::AdminNetworkPolicy | PolicyKind::BaselineAdminNetworkPolicy => admin_network_policy::rule(rule, direction),
+        PolicyKind::Kep2091 => kep2091::rule(rule, direction),
+    };
+    Node::List(vec![rule]).yaml()
 }
 
 /// The rules of one direction, with the remarks above them; none if there is no rule.

@@ -113,7 +113,7 @@ pub(super) fn some<const N: usize>(entries: [(&str, Option<Node>); N]) -> Node {
 }
 
 /// A string that every YAML reader takes for a string: quoted unless it plainly is one.
-fn scalar(text: &str) -> String {
+pub(crate) fn scalar(text: &str) -> String {
     let word =
         text.starts_with(|it: char| it.is_ascii_alphabetic()) && text.bytes().all(|it| it.is_ascii_alphanumeric() || b"-_./".contains(&it));
     let lower = text.to_ascii_lowercase();

@@ -4,12 +4,14 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot write its fixtures has failed")]
 
+mod allow;
 mod bad_input;
 mod convert;
 mod diff;
 mod explain;
 mod exposure;
 mod lab;
+mod lint;
 mod matrix;
 mod misc;
 #[path = "../../../palisade-runtime/tests/runtime/mock_api.rs"]

@@ -1,0 +1,166 @@
+//! Questions to the engine about the pods of a rule, one for each pair that policy tells apart.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use palisade_engine::{Alike, AlikeApart, Selecting, Traffic, decide_direction_among, selects};
+use palisade_model::{
+    Direction, End, Endpoint, EndpointId, Flow, Path, Peer, Place, PortMatch, PortProtocol, PortSet, Protocol, Reason, Rule, Verdict,
+};
+
+use crate::context::{Context, Crowd, Placed, peers};
+
+/// Why nothing of what a rule accepts passes.
+#[derive(Clone, Debug)]
+pub(crate) struct Blocked<'a> {
+    pub(crate) placed: Placed<'a>,
+    /// What denies it, at the side of the policy and at the other one.
+    pub(crate) own: BTreeSet<Reason>,
+    pub(crate) other: BTreeSet<Reason>,
+    /// Whom it was asked about.
+    pub(crate) subject: EndpointId,
+    pub(crate) peer: EndpointId,
+}
+
+/// Whether the pods of a rule cannot use what it accepts. None if some can, or if there is no pair to ask about.
+pub(crate) fn blocked<'a>(context: &Context<'a>, placed: Placed<'a>) -> Option<Blocked<'a>> {
+    let mut others = Vec::new();
+    for peer in peers(placed.rule) {
+        let Peer::Pods { namespaces, pods } = peer else { return None };
+        others.extend(context.pods(namespaces, pods));
+    }
+    let mut asked = Vec::new();
+    for (subject, other) in pairs(context, &context.subjects(placed.policy), &others) {
+        let (from, to) = match placed.direction {
+            Direction::Egress => (subject, other),
+            Direction::Ingress => (other, subject),
+        };
+        let Some(destination) = endpoint(context, &to) else { continue };
+        let wanted = traffic(placed.rule, destination);
+        let Some((protocol, port)) = wanted.first().map(|it| (it.0, it.1)) else { continue };
+        let mut reach = context.reach();
+        let passing = reach.between(&from, &to)?;
+        let sets = reach.sets();
+        let mut passes = sets.parts(passing.allowed).into_iter().chain(sets.parts(passing.depends_on_dns));
+        if passes.any(|part| wanted.iter().any(|it| meets(&part, *it))) {
+            return None;
+        }
+        asked.push((subject, other, Flow { from, to, protocol: Protocol::Port(protocol), port: Some(port), path: Path::Direct }));
+    }
+    reasons(context, placed, &asked)
+}
+
+fn reasons<'a>(context: &Context<'a>, placed: Placed<'a>, asked: &[(End, End, Flow)]) -> Option<Blocked<'a>> {
+    let (subject, other, _) = asked.first()?;
+    let (Place::Pod(subject), Place::Pod(peer)) = (subject.place, other.place) else { return None };
+    let mut blocked = Blocked { placed, own: BTreeSet::new(), other: BTreeSet::new(), subject, peer };
+    let mut known: BTreeMap<(EndpointId, Direction), Vec<Selecting<'a>>> = BTreeMap::new();
+    for (subject, other, flow) in asked {
+        let sides = match placed.direction {
+            Direction::Egress => [(subject, Direction::Egress), (other, Direction::Ingress)],
+            Direction::Ingress => [(subject, Direction::Ingress), (other, Direction::Egress)],
+        };
+        for (at, (end, direction)) in sides.into_iter().enumerate() {
+            let Place::Pod(id) = end.place else { continue };
+            let among = known.entry((id, direction)).or_insert_with(|| selecting(context, id, direction));
+            let walk = decide_direction_among(context.model, among, flow, direction);
+            if walk.verdict == Verdict::Deny {
+                let side = if at == 0 { &mut blocked.own } else { &mut blocked.other };
+                side.insert(walk.reason);
+                break;
+            }
+        }
+    }
+    Some(blocked)
+}
+
+/// The policies that speak about a pod.
+pub(crate) fn selecting<'a>(context: &Context<'a>, id: EndpointId, direction: Direction) -> Vec<Selecting<'a>> {
+    let Some(endpoint) = context.model.endpoint(id) else { return Vec::new() };
+    let policies = context.model.policies.iter().filter(|it| selects(context.model, it, endpoint));
+    policies.map(|policy| Selecting { policy, rules: policy.rules.of(direction).iter().collect() }).collect()
+}
+
+fn endpoint<'a>(context: &Context<'a>, end: &End) -> Option<&'a Endpoint> {
+    match end.place {
+        Place::Pod(id) => context.model.endpoint(id),
+        Place::Node(_) | Place::Outside => None,
+    }
+}
+
+/// Ports that a rule means at a destination: protocol, first, last.
+pub(crate) fn traffic(rule: &Rule, destination: &Endpoint) -> Vec<(PortProtocol, u16, u16)> {
+    let PortSet::Of(entries) = &rule.ports else {
+        return [PortProtocol::Tcp, PortProtocol::Udp, PortProtocol::Sctp].map(|it| (it, 1, u16::MAX)).to_vec();
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        match entry {
+            PortMatch::Numbers { protocol, ports } => found.push((*protocol, ports.first().max(1), ports.last())),
+            PortMatch::Named { protocol, name } => {
+                let named = destination
+                    .ports
+                    .iter()
+                    .filter(|it| it.name.as_deref() == Some(name) && protocol.is_none_or(|wanted| wanted == it.protocol));
+                found.extend(named.map(|it| (it.protocol, it.port, it.port)));
+            }
+            PortMatch::Unreadable => {}
+        }
+    }
+    found
+}
+
+fn meets(part: &Traffic, (protocol, first, last): (PortProtocol, u16, u16)) -> bool {
+    match part {
+        Traffic::Ports { protocol: of, first: from, last: to } => *of == protocol && first.max(*from) <= last.min(*to),
+        Traffic::Rest => false,
+    }
+}
+
+/// One end of each sort that policy tells apart.
+type Sorts<'c, K> = BTreeMap<K, Vec<(&'c str, End)>>;
+
+/// A pair for each two sorts of pods that policy tells apart, never a pod with itself.
+fn pairs(context: &Context<'_>, subjects: &[&Crowd<'_>], others: &[&Crowd<'_>]) -> Vec<(End, End)> {
+    let (apart_of, own_of) = (sorts(context, subjects), sorts(context, others));
+    let mut found = Vec::new();
+    for subjects in apart_of.apart.values() {
+        for others in own_of.apart.values() {
+            let pairs = subjects.iter().flat_map(|a| others.iter().map(move |b| (a, b)));
+            found.extend(pairs.filter(|(a, b)| a.0 != b.0).map(|(a, b)| (a.1, b.1)).next());
+        }
+    }
+    for (namespace, subjects) in &apart_of.own {
+        for (_, subject) in subjects.values().flatten() {
+            let others = own_of.own.get(namespace).into_iter().flat_map(BTreeMap::values);
+            let other = |sort: &Vec<(&str, End)>| sort.iter().find(|it| it.1.place != subject.place).map(|it| (*subject, it.1));
+            found.extend(others.filter_map(other));
+        }
+    }
+    found
+}
+
+struct Sorted<'c> {
+    /// Towards other namespaces: up to two of each, in different ones.
+    apart: Sorts<'c, AlikeApart>,
+    /// Towards the own one: up to two of each.
+    own: BTreeMap<&'c str, Sorts<'c, Alike>>,
+}
+
+fn sorts<'c>(context: &Context<'_>, crowds: &[&Crowd<'c>]) -> Sorted<'c> {
+    let mut sorted = Sorted { apart: BTreeMap::new(), own: BTreeMap::new() };
+    for crowd in crowds {
+        for pod in crowd.pods.iter().take(2) {
+            let end = context.reach().ends(*pod).next();
+            let Some((end, alike)) = end.and_then(|end| Some((end, context.reach().alike(&end)?))) else { continue };
+            let apart = sorted.apart.entry(alike.apart).or_default();
+            if apart.len() < 2 && apart.iter().all(|it| it.0 != crowd.namespace) {
+                apart.push((crowd.namespace, end));
+            }
+            let own = sorted.own.entry(crowd.namespace).or_default().entry(alike).or_default();
+            if own.len() < 2 && own.iter().all(|it| it.1.place != end.place) {
+                own.push((crowd.namespace, end));
+            }
+        }
+    }
+    sorted
+}

@@ -1,0 +1,67 @@
+//! Policy APIs that were given up.
+
+use palisade_k8s::FieldPath;
+use palisade_model::{Policy, PolicyKind, Severity, Shape};
+
+use crate::context::Context;
+use crate::finding::{Finding, Spot};
+use crate::rule::{Needs, Rule};
+
+pub(crate) const RULE: Rule = Rule {
+    name: "deprecated-shape",
+    severity: Severity::Warning,
+    summary: "A policy is an AdminNetworkPolicy or a BaselineAdminNetworkPolicy, in any of the shapes that these had.",
+    why: "ClusterNetworkPolicy has replaced them, and controllers stop reading them. Their shapes also differ from each other: in KEP-2091's a larger priority wins, in \
+          those that were shipped a smaller one.",
+    fix: "`palisade convert --to clusternetworkpolicy` writes the same policy in the API of today.",
+    fixable: false,
+    needs: Needs::Policies,
+    check,
+};
+
+fn check(context: &Context<'_>) -> Vec<Finding> {
+    context.model.policies.iter().filter_map(finding).collect()
+}
+
+fn finding(policy: &Policy) -> Option<Finding> {
+    let what = match (policy.origin.kind, policy.shape) {
+        (PolicyKind::NetworkPolicy | PolicyKind::ClusterNetworkPolicy, _) => return None,
+        (PolicyKind::Kep2091, _) | (_, Shape::Kep2091) => {
+            "the shape that KEP-2091 proposed, where a larger priority wins and which no release of the API has had"
+        }
+        (PolicyKind::AdminNetworkPolicy | PolicyKind::BaselineAdminNetworkPolicy, Shape::Early) => {
+            "a shape that later versions of its API do not take"
+        }
+        (PolicyKind::AdminNetworkPolicy | PolicyKind::BaselineAdminNetworkPolicy, Shape::Late | Shape::Only) => {
+            "an API that ClusterNetworkPolicy has replaced"
+        }
+    };
+    let spot = Spot::of(&policy.origin, vec![FieldPath::default().field("apiVersion")], "given up");
+    let help = "`palisade convert --to clusternetworkpolicy` writes it in the API of today";
+    Some(Finding::new(&RULE, spot, format!("is written in {what}")).help(help))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{cnp, found, index};
+
+    const SPEC: &str = "  tier: Admin\n  priority: 1\n  subject: {namespaces: {}}";
+
+    #[test]
+    fn every_old_shape_is_found() {
+        let mut policy = index(&cnp("c", SPEC)).snapshot().model.policies.remove(0);
+        let mut told = |kind, shape| {
+            (policy.origin.kind, policy.shape) = (kind, shape);
+            finding(&policy).map(|it| it.message).unwrap_or_default()
+        };
+        assert!(told(PolicyKind::AdminNetworkPolicy, Shape::Early).contains("later versions"));
+        assert!(told(PolicyKind::BaselineAdminNetworkPolicy, Shape::Late).contains("ClusterNetworkPolicy has replaced"));
+        assert!(told(PolicyKind::Kep2091, Shape::Kep2091).contains("larger priority wins"));
+    }
+
+    #[test]
+    fn the_api_of_today_is_fine() {
+        assert_eq!(found("deprecated-shape", &cnp("c", SPEC)), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,94 @@
+//! Findings of lint for people.
+
+use anstyle::{AnsiColor, Style};
+
+use crate::text::{BOLD, DIM, excerpt, painted};
+use crate::v1::{LintFinding, LintReport, LintRule};
+
+/// The findings with the lines that they are about; the count last.
+pub fn lint(report: &LintReport) -> String {
+    let mut out: String = report.findings.iter().map(finding).collect();
+    for qualification in &report.qualifications {
+        out.push_str(&format!("{} {qualification}\n", painted(BOLD, "note:")));
+    }
+    out.push_str(&counted(report));
+    out
+}
+
+fn finding(it: &LintFinding) -> String {
+    let head = painted(style(&it.severity), &format!("{}[{}]:", it.severity, it.rule));
+    let mut out = format!("{head} {}: {}\n", painted(BOLD, &it.at.object), it.message);
+    match &it.at.mark {
+        Some(mark) => out.push_str(&excerpt(mark)),
+        None if !it.at.path.is_empty() => out.push_str(&format!("      at `{}`\n", it.at.path)),
+        None => {}
+    }
+    for further in &it.further {
+        match &further.mark {
+            Some(mark) => out.push_str(&excerpt(mark)),
+            None => out.push_str(&format!("      and {}\n", further.object)),
+        }
+    }
+    if let Some(help) = &it.help {
+        out.push_str(&format!("  {} {help}\n", painted(BOLD, "help:")));
+    }
+    if it.fixable {
+        out.push_str(&format!("  {}\n", painted(DIM, "`--fix` shows the change")));
+    }
+    out.push('\n');
+    out
+}
+
+fn style(severity: &str) -> Style {
+    let colour = match severity {
+        "error" => AnsiColor::Red,
+        "warning" => AnsiColor::Yellow,
+        _ => AnsiColor::Cyan,
+    };
+    Style::new().bold().fg_color(Some(colour.into()))
+}
+
+fn counted(report: &LintReport) -> String {
+    let count = |severity: &str| report.findings.iter().filter(|it| it.severity == severity).count();
+    let said = |count: usize, word: &str| (count > 0).then(|| format!("{count} {word}{}", if count == 1 { "" } else { "s" }));
+    let parts: Vec<String> = ["error", "warning", "note"].into_iter().filter_map(|it| said(count(it), it)).collect();
+    if parts.is_empty() { "nothing found\n".to_owned() } else { format!("{}\n", parts.join(", ")) }
+}
+
+/// What a rule is about.
+pub fn lint_rule(it: &LintRule) -> String {
+    let fixable = if it.fixable { "`--fix` can do it where no verdict changes.\n" } else { "" };
+    format!(
+        "{} ({})\n\n{}\n{}\n{}\n{}\n{}{fixable}",
+        painted(BOLD, &it.name),
+        it.severity,
+        wrapped(&it.summary),
+        painted(BOLD, "Why it hurts"),
+        wrapped(&it.why),
+        painted(BOLD, "What to do"),
+        wrapped(&it.fix)
+    )
+}
+
+/// As wide as people read.
+const WIDTH: usize = 100;
+
+/// A paragraph in lines.
+fn wrapped(text: &str) -> String {
+    let mut out = String::new();
+    let mut width = 0;
+    for word in text.split_whitespace() {
+        let long = word.chars().count();
+        if width > 0 && width + 1 + long > WIDTH {
+            out.push('\n');
+            width = 0;
+        } else if width > 0 {
+            out.push(' ');
+            width += 1;
+        }
+        out.push_str(word);
+        width += long;
+    }
+    out.push('\n');
+    out
+}
