@@ -8,7 +8,7 @@ use palisade_report::manifest::manifest;
 use palisade_testkit::check::snapshot;
 use palisade_testkit::generate::generate;
 
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 200;
 
 #[test]
 fn what_is_written_is_read_back() {

@@ -17,8 +17,8 @@ use std::collections::BTreeSet;
 use ipnet::IpNet;
 use palisade_engine::without_relations;
 use palisade_model::{
-    Action, Direction, IpBlock, Labels, Model, NamespaceSet, Peer, PeerSet, PerDirection, Policy, PolicyKind, PolicyRef, PortSet, Rule,
-    Shape, Subject, Tier,
+    Action, Direction, IpBlock, Model, NamespaceSet, Peer, PeerSet, PerDirection, Policy, PolicyKind, PolicyRef, PortSet, Rule, Shape,
+    Subject, Tier,
 };
 
 use self::group::{Group, groups};
@@ -44,6 +44,8 @@ struct Closed {
     addresses: Vec<IpNet>,
     /// Whether there is one whose address is not known.
     unknown: bool,
+    /// Whether there could be more that come later.
+    later: bool,
 }
 
 /// Brings all cluster policies into NetworkPolicies. `pod_networks` are those that pods have their addresses of, if that is known.
@@ -222,7 +224,7 @@ impl Writer<'_, '_> {
             let everybody = Whom::everybody().iter().all(|it| whom.contains(&it));
             let peers = match everybody {
                 true => PeerSet::Any,
-                false => PeerSet::Of(whom.iter().filter_map(|it| self.peer(group, direction, it, traffic, steps)).collect()),
+                false => PeerSet::Of(whom.iter().filter_map(|it| self.peer(group, direction, it, traffic, (steps, regions))).collect()),
             };
             let empty = peers == PeerSet::Of(Vec::new()) || ports == PortSet::Of(Vec::new());
             if !empty {
@@ -232,7 +234,14 @@ impl Writer<'_, '_> {
         rules
     }
 
-    fn peer(&mut self, group: &Group<'_>, direction: Direction, whom: &Whom, traffic: &Traffic, steps: &Steps) -> Option<Peer> {
+    fn peer(
+        &mut self,
+        group: &Group<'_>,
+        direction: Direction,
+        whom: &Whom,
+        traffic: &Traffic,
+        (steps, regions): (&Steps, &[Region]),
+    ) -> Option<Peer> {
         match whom {
             Whom::Pods { namespaces, pods } => {
                 let own = Labelled::of(&named(self.namespace)).as_ref() == Some(namespaces);
@@ -243,12 +252,12 @@ impl Writer<'_, '_> {
                 Some(Peer::Pods { namespaces, pods: pods.selector() })
             }
             Whom::Addresses(block) => {
-                let Closed { addresses, unknown } = self.closed_pods(block, traffic, steps);
+                let Closed { addresses, unknown, later } = self.closed_pods(block, traffic, steps, regions);
                 if unknown && self.pod_networks.is_empty() {
                     self.pods_anywhere(group, direction);
                     return None;
                 }
-                if !addresses.is_empty() && self.pod_networks.is_empty() {
+                if (later || !addresses.is_empty()) && self.pod_networks.is_empty() {
                     self.pods_by_address(group, direction);
                 }
                 let left = addresses.iter().try_fold(block.clone(), |block, it| cut(&block, it))?;
@@ -258,8 +267,9 @@ impl Writer<'_, '_> {
     }
 
     /// The pods in a block that must not pass. SPEC: semantics 1.4: a block matches whoever has the address.
-    fn closed_pods(&self, block: &IpBlock, traffic: &Traffic, steps: &Steps) -> Closed {
-        let mut closed = Closed { addresses: Vec::new(), unknown: false };
+    fn closed_pods(&self, block: &IpBlock, traffic: &Traffic, steps: &Steps, regions: &[Region]) -> Closed {
+        let open_to_pods = regions.iter().any(|it| it.whom == Whom::all_pods() && traffic.without(&it.traffic).is_empty());
+        let mut closed = Closed { addresses: Vec::new(), unknown: false, later: false };
         let everywhere = block.cidr.prefix_len() == 0;
         for endpoint in &self.model.endpoints {
             let labels = self.model.namespace_labels(&endpoint.name.namespace);
@@ -273,16 +283,16 @@ impl Writer<'_, '_> {
                 }
             }
         }
-        // A pod with no label at all is as good as any that is yet to come.
-        let none = Labels::default();
-        let later = !traffic.without(&steps.allowed_to(&none, &none, None)).is_empty() || closed.unknown || !closed.addresses.is_empty();
-        closed.addresses.extend(self.pod_networks.iter().filter(|it| later && everywhere && block.cidr.contains(*it)));
+        closed.later = everywhere && !open_to_pods;
+        closed.addresses.extend(self.pod_networks.iter().filter(|it| closed.later && block.cidr.contains(*it)));
         closed.addresses = IpNet::aggregate(&closed.addresses);
         closed
     }
 
     fn lose(&mut self, group: &Group<'_>, why: &str, instead: &str, weight: Weight) {
-        let Some(policy) = group.policies.iter().find(|it| it.tier != Tier::NetworkPolicy) else { return };
+        let of_cluster = group.policies.iter().find(|it| it.tier != Tier::NetworkPolicy);
+        // A group is written since some policy speaks about it.
+        let Some(policy) = of_cluster.or(group.policies.first()) else { return };
         let why = format!("{why} (namespace `{}`, pods: {})", self.namespace, group.pods.selector());
         self.matcher.lose(Loss { policy: policy.origin.clone(), path: "spec".to_owned(), why, instead: Some(instead.to_owned()), weight });
     }
