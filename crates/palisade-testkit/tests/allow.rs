@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use palisade_analysis::allow::{Allowance, Change, Form, Isolation, Outcome, Wish, allow};
 use palisade_analysis::diff::Group;
 use palisade_analysis::{Asked, Party, PortAsked, answer_by_family};
-use palisade_engine::{PortSetId, decide};
+use palisade_engine::{PortSetId, decide, selects};
 use palisade_k8s::{Controller, Index, ObjectKey, Snapshot, Text};
 use palisade_model::{Direction, End, Endpoint, EndpointId, Family, Flow, Model, Path, Place, PolicyRef, Protocol, Tier, Verdict};
 use palisade_report::allow::{allowed, yaml};
@@ -160,6 +160,20 @@ fn check_useless(seed: u64, asked: &Asked, allowance: &Allowance) {
     }
 }
 
+/// A new policy selects only pods that another one isolates already.
+fn check_isolation(seed: u64, allowance: &Allowance) {
+    let before = &allowance.before.model;
+    for change in &allowance.changes {
+        let Change::Create { policy, .. } = change else { continue };
+        for direction in Direction::BOTH.into_iter().filter(|it| *policy.isolates.of(*it)) {
+            for pod in before.endpoints.iter().filter(|it| selects(before, policy, it)) {
+                let isolated = before.policies.iter().any(|it| *it.isolates.of(direction) && selects(before, it, pod));
+                assert!(isolated, "seed {seed}: {} would isolate {} for {direction}", policy.origin, pod.name);
+            }
+        }
+    }
+}
+
 fn tiers(allowance: &Allowance) -> Vec<(Tier, Direction)> {
     let denied = allowance.before.cases.iter().flat_map(|case| Direction::BOTH.map(|it| (it, case.decision.walks.of(it))));
     denied
@@ -202,6 +216,9 @@ fn proposals_do_what_they_say() {
                 Outcome::Proposed => {
                     let (after, edited) = check_text(seed, &text, &asked, &snapshot, &allowance);
                     check_others(seed, &allowance, &after, wish.isolation);
+                    if wish.isolation == Isolation::AsItIs {
+                        check_isolation(seed, &allowance);
+                    }
                     *met.entry("edits".to_owned()).or_default() += edited;
                     *met.entry(format!("{:?}", wish.form)).or_default() += 1;
                     for (tier, direction) in tiers(&allowance) {
