@@ -20,6 +20,9 @@ pub(crate) struct Blocked<'a> {
     /// Whom it was asked about.
     pub(crate) subject: EndpointId,
     pub(crate) peer: EndpointId,
+    /// With which traffic.
+    pub(crate) protocol: Protocol,
+    pub(crate) port: Option<u16>,
 }
 
 /// Every rule that accepts something between pods of which nothing passes.
@@ -74,8 +77,12 @@ fn ask(context: &Context<'_>, placed: Placed<'_>, subject: End, other: End) -> A
         Direction::Egress => (subject, other),
         Direction::Ingress => (other, subject),
     };
-    let wanted = endpoint(context, &to).map(|it| traffic(placed.rule, it)).unwrap_or_default();
-    let Some((protocol, port)) = wanted.first().map(|it| (it.0, it.1)) else { return Answer::NoPort };
+    let Some(destination) = endpoint(context, &to) else { return Answer::NoPort };
+    let wanted = traffic(placed.rule, destination);
+    // A port that is served, if there is one.
+    let served = destination.ports.iter().find(|port| wanted.iter().any(|it| it.0 == port.protocol && (it.1..=it.2).contains(&port.port)));
+    let asked = served.map(|it| (it.protocol, it.port)).or(wanted.first().map(|it| (it.0, it.1)));
+    let Some((protocol, port)) = asked else { return Answer::NoPort };
     let mut reach = context.reach();
     let Some(passing) = reach.between(&from, &to) else { return Answer::NoPort };
     let sets = reach.sets();
@@ -87,9 +94,10 @@ fn ask(context: &Context<'_>, placed: Placed<'_>, subject: End, other: End) -> A
 }
 
 fn reasons<'a>(context: &Context<'a>, placed: Placed<'a>, asked: &[(End, End, Flow)]) -> Option<Blocked<'a>> {
-    let (subject, other, _) = asked.first()?;
+    let (subject, other, flow) = asked.first()?;
     let (Place::Pod(subject), Place::Pod(peer)) = (subject.place, other.place) else { return None };
-    let mut blocked = Blocked { placed, own: BTreeSet::new(), other: BTreeSet::new(), subject, peer };
+    let (protocol, port) = (flow.protocol, flow.port);
+    let mut blocked = Blocked { placed, own: BTreeSet::new(), other: BTreeSet::new(), subject, peer, protocol, port };
     let mut known: BTreeMap<(EndpointId, Direction), Vec<Selecting<'a>>> = BTreeMap::new();
     for (subject, other, flow) in asked {
         let sides = match placed.direction {
