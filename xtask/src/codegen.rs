@@ -1,10 +1,11 @@
-//! Files that the binary writes about itself. They are committed, so that a change of them is seen in review, and CI checks that
-//! they are what the binary says.
+//! Files that the binary writes about itself, and definitions that are made from types. They are committed, so that a change of
+//! them is seen in review, and CI checks that they are what would be written.
 
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
+use crate::crds::CRDS;
 use crate::workspace::{output, root};
 
 /// A committed file, and the arguments that make the binary print it.
@@ -13,7 +14,10 @@ const GENERATED: &[(&str, &[&str])] = &[
     ("docs/schema/test-report.v1.json", &["schema", "test-report"]),
     ("docs/schema/matrix.v1.json", &["schema", "matrix"]),
     ("docs/schema/diff.v1.json", &["schema", "diff"]),
+    ("docs/schema/allowance.v1.json", &["schema", "allowance"]),
+    ("docs/schema/overrides.v1.json", &["schema", "overrides"]),
     ("docs/schema/exposure.v1.json", &["schema", "exposure"]),
+    ("docs/schema/conversion.v1.json", &["schema", "conversion"]),
     ("docs/schema/lint-report.v1.json", &["schema", "lint-report"]),
     ("docs/schema/status.v1.json", &["schema", "status"]),
     ("docs/schema/probe-report.v1.json", &["schema", "probe-report"]),
@@ -34,8 +38,10 @@ pub(crate) enum Mode {
 pub(crate) fn run(mode: Mode) -> Result<()> {
     let root = root()?;
     let mut stale = Vec::new();
-    for (path, arguments) in GENERATED {
-        let fresh = generate(&root, arguments)?;
+    let printed = GENERATED.iter().map(|(path, arguments)| (*path, generate(&root, arguments)));
+    let made = CRDS.iter().map(|(path, make)| (*path, make()));
+    for (path, fresh) in printed.chain(made) {
+        let fresh = fresh?;
         let committed = std::fs::read_to_string(root.join(path)).ok();
         let Some(difference) = difference(committed.as_deref(), &fresh) else { continue };
         match mode {

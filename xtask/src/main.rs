@@ -11,6 +11,7 @@ use anyhow::{Result, bail};
 mod bench;
 mod ci;
 mod codegen;
+mod crds;
 mod differential;
 mod generate;
 mod mutants;

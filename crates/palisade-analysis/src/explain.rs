@@ -71,6 +71,14 @@ pub struct Side {
     pub alike: Vec<String>,
 }
 
+impl Explanation {
+    /// The same with one case for both families where they agree.
+    #[must_use]
+    pub fn families_together(self) -> Explanation {
+        Explanation { cases: merge_families(self.cases), ..self }
+    }
+}
+
 /// Answers one question, and says what would change the answer. An error means that the question names something that is not there.
 pub fn explain(model: &Model, asked: &Asked) -> Result<Explanation, String> {
     let mut explanation = answer(model, asked)?;
@@ -85,8 +93,7 @@ pub fn explain(model: &Model, asked: &Asked) -> Result<Explanation, String> {
 
 /// Answers one question. The cases have no flips.
 pub fn answer(model: &Model, asked: &Asked) -> Result<Explanation, String> {
-    let each = answer_by_family(model, asked)?;
-    Ok(Explanation { cases: merge_families(each.cases), ..each })
+    Ok(answer_by_family(model, asked)?.families_together())
 }
 
 /// The same with a case for each family, whether they differ or not.

@@ -42,7 +42,7 @@ pub(crate) fn flips(model: &Model, flow: &Flow, decision: &Decision) -> Vec<Flip
     candidates.into_iter().filter(|flip| works(model, flow, decision.verdict, flip)).collect()
 }
 
-fn works(model: &Model, flow: &Flow, before: Verdict, flip: &Flip) -> bool {
+pub(crate) fn works(model: &Model, flow: &Flow, before: Verdict, flip: &Flip) -> bool {
     let mut changed = model.clone();
     for edit in &flip.edits {
         apply(&mut changed, flow, edit);
@@ -119,11 +119,19 @@ fn closing(model: &Model, flow: &Flow, decision: &Decision) -> Vec<Flip> {
     edit.into_iter().map(|edit| Flip { edits: vec![edit] }).collect()
 }
 
-/// A rule before the one that decided, where the API has room and words for it: at most 25 rules, and only pods as ingress peers.
-fn insert(model: &Model, flow: &Flow, direction: Direction, before: &RuleRef, action: Action) -> Option<Edit> {
+/// A rule before the one that decided, where the shape of its policy has room and words for it.
+pub(crate) fn insert(model: &Model, flow: &Flow, direction: Direction, before: &RuleRef, action: Action) -> Option<Edit> {
     let holder = model.policies.iter().find(|policy| policy.origin == before.policy)?;
-    let room = holder.rules.of(direction).len() < 25;
-    let wordless = direction == Direction::Ingress && pod_at(model, other(flow, direction)).is_none();
+    let here = holder.rules.of(direction).len();
+    // How many rules it may have, and whether only pods can be peers.
+    let (room, pods_only) = match holder.shape {
+        Shape::Only => (here < 25, direction == Direction::Ingress),
+        Shape::Late => (here < 100, direction == Direction::Ingress),
+        Shape::Kep2091 => (holder.rules.egress.len() + holder.rules.ingress.len() < 100, true),
+        // Nobody should write more of it.
+        Shape::Early => return None,
+    };
+    let wordless = pods_only && pod_at(model, other(flow, direction)).is_none();
     let rule = exact_rule(model, flow, direction, before.index, action)?;
     (room && !wordless).then(|| Edit::Insert { before: before.clone(), rule })
 }
@@ -191,7 +199,7 @@ fn allow_policy(model: &Model, flow: &Flow, direction: Direction) -> Option<Poli
 }
 
 /// A name that replaces no policy of that namespace.
-fn unused_name(model: &Model, origin: &PolicyRef, name: &str) -> Box<str> {
+pub(crate) fn unused_name(model: &Model, origin: &PolicyRef, name: &str) -> Box<str> {
     let taken = |name: &str| model.policies.iter().any(|it| it.origin.namespace == origin.namespace && *it.origin.name == *name);
     let numbered = (2..).map(|number| format!("{name}-{number}"));
     let free = std::iter::once(name.to_owned()).chain(numbered).find(|it| !taken(it));
@@ -219,7 +227,7 @@ fn isolating_policy(model: &Model, flow: &Flow, direction: Direction) -> Option<
 }
 
 /// A rule for just this peer and this traffic.
-fn exact_rule(model: &Model, flow: &Flow, direction: Direction, index: usize, action: Action) -> Option<Rule> {
+pub(crate) fn exact_rule(model: &Model, flow: &Flow, direction: Direction, index: usize, action: Action) -> Option<Rule> {
     let end = other(flow, direction);
     let peer = match (pod_at(model, end), end.address) {
         (Some(pod), _) => {
@@ -256,7 +264,7 @@ const MECHANICAL: &[&str] = &[
 ];
 
 /// The labels a person would select the pod by: `app` and its likes if there, else all but the mechanical ones.
-fn telling_labels(labels: &Labels) -> LabelSelector {
+pub(crate) fn telling_labels(labels: &Labels) -> LabelSelector {
     let naming = ["app", "app.kubernetes.io/name", "k8s-app", "name"];
     let named: Vec<(&str, &str)> = labels.iter().filter(|(key, _)| naming.contains(key)).collect();
     let chosen = match named.is_empty() {
@@ -267,7 +275,7 @@ fn telling_labels(labels: &Labels) -> LabelSelector {
     LabelSelector { requirements: chosen.into_iter().map(requirement).collect() }
 }
 
-fn short_name(pod: &Endpoint) -> String {
+pub(crate) fn short_name(pod: &Endpoint) -> String {
     let name = pod.workload().map_or(&pod.name.name, |owner| &owner.name);
     let clean: String =
         name.chars().map(|it| if it.is_ascii_alphanumeric() || it == '-' { it.to_ascii_lowercase() } else { '-' }).collect();
@@ -275,21 +283,21 @@ fn short_name(pod: &Endpoint) -> String {
     short.trim_matches('-').to_owned()
 }
 
-fn own(flow: &Flow, direction: Direction) -> &End {
+pub(crate) fn own(flow: &Flow, direction: Direction) -> &End {
     match direction {
         Direction::Egress => &flow.from,
         Direction::Ingress => &flow.to,
     }
 }
 
-fn other(flow: &Flow, direction: Direction) -> &End {
+pub(crate) fn other(flow: &Flow, direction: Direction) -> &End {
     match direction {
         Direction::Egress => &flow.to,
         Direction::Ingress => &flow.from,
     }
 }
 
-fn pod_at<'m>(model: &'m Model, end: &End) -> Option<&'m Endpoint> {
+pub(crate) fn pod_at<'m>(model: &'m Model, end: &End) -> Option<&'m Endpoint> {
     match end.place {
         Place::Pod(id) => model.endpoint(id),
         Place::Node(_) | Place::Outside => None,

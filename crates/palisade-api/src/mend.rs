@@ -123,9 +123,18 @@ fn scalar(out: &mut String, text: &str) {
         true => out.push_str(text),
         false => {
             out.push('"');
-            text.chars().for_each(|it| out.extend(it.escape_default()));
+            text.chars().for_each(|it| escaped(out, it));
             out.push('"');
         }
+    }
+}
+
+/// A character as it stands between double quotes.
+fn escaped(out: &mut String, character: char) {
+    match character {
+        '"' | '\\' => out.extend(['\\', character]),
+        control if control.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(control))),
+        other => out.push(other),
     }
 }
 

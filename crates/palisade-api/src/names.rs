@@ -8,6 +8,8 @@ pub const POLICY_GROUP: &str = "policy.networking.k8s.io";
 pub const KEP2091_GROUP: &str = "kep2091.palisade.dev";
 /// The same with its version.
 pub const KEP2091_API_VERSION: &str = "kep2091.palisade.dev/v1alpha1";
+/// How messages name its kind there, as kubectl does: another group has a kind of the same name.
+pub const KEP2091_KIND: &str = "AdminNetworkPolicy.kep2091.palisade.dev";
 /// The label that says which controller a policy is for. A policy without it is for all.
 pub const CONTROLLER_LABEL: &str = "networking.k8s.io/policy-controller-name";
 /// The name that we answer to, unless told otherwise.
@@ -103,17 +105,27 @@ mod tests {
 
     /// The table of docs/labels.md.
     fn table() -> String {
-        let code = |it: &&str| format!("`{it}`");
+        let code = |it: &str| format!("`{it}`");
         let row = |it: &Name| {
-            let values: Vec<String> = it.values.iter().map(|it| code(&it)).collect();
+            let values: Vec<String> = it.values.iter().map(|it| code(it)).collect();
             let today = match it.standing {
                 Standing::Works => "works",
                 Standing::Reserved => "reserved, does nothing",
             };
-            format!("| {} | {} | {} | {today} | {} |\n", code(&it.name), it.is, values.join(", "), it.means)
+            format!("| {} | {} | {} | {today} | {} |\n", code(it.name), it.is, values.join(", "), it.means)
         };
         let rows: String = NAMES.iter().map(row).collect();
         format!("| name | is a | values | today | for |\n|---|---|---|---|---|\n{rows}")
+    }
+
+    #[test]
+    fn names_within_names_are_the_same() {
+        assert_eq!(KEP2091_API_VERSION, format!("{KEP2091_GROUP}/v1alpha1"));
+        assert_eq!(KEP2091_KIND, format!("AdminNetworkPolicy.{KEP2091_GROUP}"));
+        assert!(KEP2091_GROUP.ends_with(&format!(".{GROUP}")));
+        for name in NAMES.iter().filter(|it| it.is == "annotation") {
+            assert_eq!(name.name.split_once('/').map(|(group, _)| group), Some(GROUP));
+        }
     }
 
     #[test]

@@ -146,6 +146,7 @@ impl Reader {
             self.problem(Consequence::Refused, "unknown-version", span, message, Some(format!("write `apiVersion: {right}`")));
             return Body::Nothing(Skipped::Refused);
         }
+        let group = version.split_once('/').map_or("", |(group, _)| group);
         let official = KINDS.iter().any(|(known, _)| *known == version) || version.ends_with("networking.k8s.io/v1");
         match near(kind, &readable, 2).filter(|_| official && kind.len() > 4) {
             Some(meant) if !IRRELEVANT_NEIGHBOURS.contains(&kind) => {
@@ -153,7 +154,7 @@ impl Reader {
                 self.problem(Consequence::Refused, "unknown-kind-of-object", span, message, Some(format!("did you mean `{meant}`?")));
                 Body::Nothing(Skipped::Refused)
             }
-            None if POLICY_GROUPS.iter().any(|group| version.starts_with(group)) && !IRRELEVANT_NEIGHBOURS.contains(&kind) => {
+            None if POLICY_GROUPS.contains(&group) && !IRRELEVANT_NEIGHBOURS.contains(&kind) => {
                 let message = format!("`{kind}` is not a kind of `{version}` that is read, so no verdict can be trusted");
                 self.problem(Consequence::Refused, "unknown-kind-of-object", span, message, None);
                 Body::Nothing(Skipped::Refused)
@@ -183,7 +184,7 @@ impl Reader {
 }
 
 /// Groups whose kinds are policies, but for a few that are known.
-const POLICY_GROUPS: &[&str] = &["networking.k8s.io/", "policy.networking.k8s.io/", "kep2091.palisade.dev/"];
+const POLICY_GROUPS: &[&str] = &["networking.k8s.io", names::POLICY_GROUP, names::KEP2091_GROUP];
 
 /// Real kinds whose names are close to ones that are read, or that stand beside policies in their group.
 const IRRELEVANT_NEIGHBOURS: &[&str] =

@@ -10,7 +10,7 @@ use palisade_model::{Diagnostic, Location, Model, Severity, Shape};
 
 use crate::Text;
 use crate::controller::{Controller, Labelled};
-use crate::sources::{Extent, KEP2091_KIND, ObjectKey, Sources};
+use crate::sources::{Extent, ObjectKey, Sources};
 use crate::words::quoted;
 use crate::{cluster, policy};
 
@@ -69,8 +69,9 @@ impl Index {
 
     /// Removes one object, as if it had never been read.
     pub fn delete(&mut self, key: &ObjectKey) -> bool {
-        self.sources.forget(key);
-        self.objects.remove(key).is_some()
+        let key = self.sources.resolved(key).into_owned();
+        self.sources.forget(&key);
+        self.objects.remove(&key).is_some()
     }
 
     /// Adds what the source of the input noticed: files that are missing, resources that are forbidden.
@@ -257,7 +258,7 @@ fn key_of(object: &Object, file: &Arc<str>, span: Span) -> ObjectKey {
     };
     let own_group =
         object.api_version.as_deref().is_some_and(|it| it.split_once('/').is_some_and(|(group, _)| group == names::KEP2091_GROUP));
-    let kind = if own_group && object.kind == "AdminNetworkPolicy" { KEP2091_KIND } else { object.kind.as_str() };
+    let kind = if own_group && object.kind == "AdminNetworkPolicy" { names::KEP2091_KIND } else { object.kind.as_str() };
     ObjectKey { kind: kind.into(), namespace, name }
 }
 

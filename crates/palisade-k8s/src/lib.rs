@@ -20,7 +20,7 @@ pub use index::{Index, Snapshot};
 pub use palisade_api::names;
 pub use palisade_api::names::{CONTROLLER_LABEL, CONTROLLER_NAME, DISABLED};
 pub use palisade_api::tree::FieldPath;
-pub use sources::{Excerpt, ObjectKey, Sources};
+pub use sources::{Beside, Excerpt, ObjectKey, Sources, Written};
 
 /// One text to read: a file, standard input, or a resource of a live cluster written out as YAML.
 #[derive(Clone, Debug, PartialEq, Eq)]

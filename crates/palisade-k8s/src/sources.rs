@@ -2,16 +2,21 @@
 //!
 //! Only the extent of an object's document is kept. Whoever wants to point at a field pays for reading that document again.
 
+mod beside;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use palisade_api::names::KEP2091_KIND;
 use palisade_api::tree::{FieldPath, Span};
 use palisade_api::yaml;
 use palisade_model::{Location, PolicyKind, PolicyRef};
 
 use crate::Text;
+
+pub use beside::Beside;
 
 /// Names one object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -23,10 +28,8 @@ pub struct ObjectKey {
     pub name: Box<str>,
 }
 
-/// KEP-2091's kind in our own group. Under its original group it is one API object with the shapes that were shipped, and has their key.
-pub(crate) const KEP2091_KIND: &str = "AdminNetworkPolicy.kep2091.palisade.dev";
-
-/// A policy of KEP-2091 may also have the key of its original group; [`Sources`] looks there too.
+/// A policy of KEP-2091 gets the key of our own group. Under its original group it is one API object with the shapes that were shipped, and has
+/// their key; [`Sources`] looks there too.
 impl From<&PolicyRef> for ObjectKey {
     fn from(policy: &PolicyRef) -> ObjectKey {
         let kind = match policy.kind {
@@ -78,6 +81,15 @@ pub struct Excerpt {
     pub path: FieldPath,
 }
 
+/// An object as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The text that holds it.
+    pub text: Text,
+    /// Its own part of that text.
+    pub span: Span,
+}
+
 impl Sources {
     pub(crate) fn add_text(&mut self, text: Text) -> usize {
         self.texts.push(text);
@@ -114,16 +126,20 @@ impl Sources {
     }
 
     /// The key itself, or that of the original group.
-    fn resolved<'k>(&self, key: &'k ObjectKey) -> Cow<'k, ObjectKey> {
+    pub(crate) fn resolved<'k>(&self, key: &'k ObjectKey) -> Cow<'k, ObjectKey> {
         if *key.kind != *KEP2091_KIND || self.objects.contains_key(key) {
             return Cow::Borrowed(key);
         }
         Cow::Owned(ObjectKey { kind: PolicyKind::Kep2091.as_str().into(), ..key.clone() })
     }
 
+    fn extent(&self, key: &ObjectKey) -> Option<&Extent> {
+        self.objects.get(self.resolved(key).as_ref())
+    }
+
     /// The place of a field of an object: of the first path that leads all the way, else of as much of a path as exists.
     pub fn find(&self, key: &ObjectKey, paths: &[FieldPath]) -> Option<Excerpt> {
-        let extent = self.objects.get(self.resolved(key).as_ref())?;
+        let extent = self.extent(key)?;
         let text = self.texts.get(extent.text)?;
         let own = OwnText::of(&text.content, extent.span)?;
         let document = yaml::documents(&own.content).next()?.ok()?;
@@ -144,9 +160,15 @@ impl Sources {
         Some(Excerpt { location, content: text.content.clone(), start, end, path: best.2 })
     }
 
+    /// The text of an object.
+    pub fn written(&self, key: &ObjectKey) -> Option<Written> {
+        let extent = self.extent(key)?;
+        Some(Written { text: self.texts.get(extent.text)?.clone(), span: extent.span })
+    }
+
     /// The whole of a field or of an item, if the path leads all the way. The mark may drag white space and comments behind it.
     pub fn whole(&self, key: &ObjectKey, path: &FieldPath) -> Option<Excerpt> {
-        let extent = self.objects.get(self.resolved(key).as_ref())?;
+        let extent = self.extent(key)?;
         let text = self.texts.get(extent.text)?;
         let own = OwnText::of(&text.content, extent.span)?;
         let document = yaml::documents(&own.content).next()?.ok()?;
@@ -159,7 +181,7 @@ impl Sources {
 
     /// Where an object begins.
     pub fn location(&self, key: &ObjectKey) -> Option<Location> {
-        let extent = self.objects.get(self.resolved(key).as_ref())?;
+        let extent = self.extent(key)?;
         let text = self.texts.get(extent.text)?;
         Some(Location { file: text.file.clone(), line: extent.span.line, column: extent.span.column })
     }
@@ -196,4 +218,41 @@ impl OwnText {
 /// How many bytes of a mark stand on its first line, without the white space that blocks drag behind them.
 fn first_line(marked: &str) -> usize {
     marked.lines().next().unwrap_or("").trim_end().len()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Index, ObjectKey, Text};
+
+    #[test]
+    fn a_policy_of_kep2091_is_found_in_either_group() {
+        let policy = |group: &str, name: &str, subject: &str| {
+            let spec = format!("{{priority: 1, subject: {{{subject}: {{}}}}}}");
+            format!("{{apiVersion: {group}/v1alpha1, kind: AdminNetworkPolicy, metadata: {{name: {name}}}, spec: {spec}}}\n---\n")
+        };
+        let (shipped, own) = ("policy.networking.k8s.io", "kep2091.palisade.dev");
+        let content = [
+            policy(shipped, "both", "namespaces"),
+            policy(own, "both", "namespaceSelector"),
+            policy(shipped, "original", "namespaceSelector"),
+        ];
+        let mut index = Index::default();
+        index.read(Text { file: "f".into(), content: content.concat().into() });
+        let snapshot = index.snapshot();
+        let place = |key: &ObjectKey| snapshot.sources.location(key).map(|it| it.line);
+        let mut found: Vec<(String, String, Option<usize>)> = Vec::new();
+        for policy in &snapshot.model.policies {
+            let key = snapshot.sources.key_of(&policy.origin);
+            assert_eq!(place(&key), place(&ObjectKey::from(&policy.origin)));
+            found.push((policy.origin.to_string(), key.to_string(), place(&key)));
+        }
+        let expected = [
+            ("anp/both", "AdminNetworkPolicy both", 1),
+            ("kep2091/both", "AdminNetworkPolicy.kep2091.palisade.dev both", 3),
+            ("kep2091/original", "AdminNetworkPolicy original", 5),
+        ];
+        assert_eq!(found, expected.map(|(origin, key, line)| (origin.to_owned(), key.to_owned(), Some(line))));
+        assert!(index.delete(&ObjectKey::from(&snapshot.model.policies[2].origin)));
+        assert_eq!(index.snapshot().model.policies.len(), 2);
+    }
 }

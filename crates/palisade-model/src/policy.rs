@@ -147,7 +147,7 @@ pub enum PortMatch {
         /// The name.
         name: Box<str>,
     },
-    /// An entry that could not be read and matches no traffic.
+    /// An entry that matches no traffic: it could not be read, or is one of KEP-2091 that names no port.
     Unreadable,
 }
 

@@ -57,7 +57,8 @@ fn style(verb: DiffVerb) -> Style {
     Style::new().bold().fg_color(Some(colour.into()))
 }
 
-fn block(it: &DiffChange) -> String {
+/// A change with its reasons.
+pub(crate) fn block(it: &DiffChange) -> String {
     let verb = painted(style(it.change), &format!("{:<8}", verb_said(it.change)));
     let ends = format!("{} → {}{}", it.from.name, it.to.name, within_said(it.within));
     let mut out = format!("{verb} {}  {}\n", painted(BOLD, &ends), connections_said(it));

@@ -336,7 +336,7 @@ impl Writer<'_> {
             analysis::Edit::Insert { before, rule } => {
                 let place = format!("{}, before {}", words::policy(&before.policy), words::rule(before));
                 let sentence = format!("in {place} of its {} rules, insert", before.direction);
-                v1::Edit { sentence, yaml: Some(manifest::cluster_rule(rule, before.direction)) }
+                v1::Edit { sentence, yaml: Some(manifest::cluster_rule(rule, before.direction, before.policy.kind)) }
             }
             analysis::Edit::Remove(rules) => {
                 let named: Vec<String> = rules.iter().map(|it| format!("{} of {}", words::rule(it), words::policy(&it.policy))).collect();

@@ -4,6 +4,8 @@
 //! text. The text says nothing that the JSON does not.
 #![warn(missing_docs, clippy::as_conversions)]
 
+pub mod allow;
+pub mod converted;
 mod crowd;
 mod denied;
 pub mod diff;
@@ -21,6 +23,7 @@ pub mod matrix;
 pub mod matrix_html;
 pub mod matrix_svg;
 mod matrix_text;
+pub mod overrides;
 mod probed;
 mod sarif;
 mod standing;

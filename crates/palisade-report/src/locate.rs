@@ -3,7 +3,10 @@
 use palisade_analysis::Nearest;
 use palisade_engine::{PeerMiss, PortMiss, Scope};
 use palisade_k8s::{FieldPath, ObjectKey, Sources};
-use palisade_model::{Direction, LabelSelector, Model, NamespaceSet, Operator, Peer, PeerSet, PolicyKind, Requirement, RuleRef};
+use palisade_model::{
+    Direction, LabelSelector, Model, NamespaceSet, Operator, Peer, PeerSet, PolicyKind, RelativeNamespaces, RelativePods, RelativeSelector,
+    Requirement, RuleRef,
+};
 
 use crate::v1::{Mark, Place};
 
@@ -89,11 +92,18 @@ pub(crate) fn nearest_paths(model: &Model, nearest: &Nearest) -> Vec<FieldPath> 
 fn requirement_paths(model: &Model, rule: &RuleRef, at: usize, scope: Scope, requirement: &Requirement) -> Vec<FieldPath> {
     let entry = peer_path(rule, at);
     let holders: Vec<FieldPath> = match scope {
-        Scope::Pod => vec![entry.clone().field("podSelector"), entry.field("pods").field("podSelector")],
+        Scope::Pod => vec![
+            entry.clone().field("podSelector"),
+            entry.clone().field("pods").field("podSelector"),
+            entry.field("namespacedPods").field("pods").field("podSelector"),
+        ],
         Scope::Namespace => vec![
             entry.clone().field("namespaceSelector"),
+            entry.clone().field("namespaces").field("namespaceSelector"),
             entry.clone().field("namespaces"),
-            entry.field("pods").field("namespaceSelector"),
+            entry.clone().field("pods").field("namespaceSelector"),
+            entry.clone().field("pods").field("namespaces").field("namespaceSelector"),
+            entry.field("namespacedPods").field("namespaces").field("namespaceSelector"),
         ],
         Scope::Node => vec![entry.field("nodes")],
     };
@@ -121,6 +131,11 @@ fn selector_of<'m>(model: &'m Model, rule: &RuleRef, at: usize, scope: Scope) ->
         (Peer::Pods { pods, .. }, Scope::Pod) => Some(pods),
         (Peer::Pods { namespaces: NamespaceSet::Matching(selector), .. }, Scope::Namespace) => Some(selector),
         (Peer::Nodes(selector), Scope::Node) => Some(selector),
+        (Peer::Relative(RelativePods { pods: RelativeSelector::Matching(selector), .. }), Scope::Pod) => Some(selector),
+        (
+            Peer::Relative(RelativePods { namespaces: RelativeNamespaces::Labelled(RelativeSelector::Matching(selector)), .. }),
+            Scope::Namespace,
+        ) => Some(selector),
         (Peer::Pods { .. } | Peer::Relative(_) | Peer::Nodes(_) | Peer::Networks(_) | Peer::Domains(_) | Peer::Unreadable, _) => None,
     }
 }

@@ -51,7 +51,8 @@ pub fn explanation(it: &Explanation, detail: Detail) -> String {
     out
 }
 
-fn headline(it: &Explanation) -> String {
+/// The verdict and the question.
+pub(crate) fn headline(it: &Explanation) -> String {
     let (word, style) = match (it.trusted, it.verdict) {
         (false, _) | (true, Verdict::Unknown) => ("UNKNOWN", colour(Verdict::Unknown)),
         (true, Verdict::Allowed) => ("ALLOWED", colour(Verdict::Allowed)),

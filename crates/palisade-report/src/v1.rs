@@ -1,20 +1,29 @@
 //! Version 1 of every answer. Fields are added, never renamed or removed; a change of meaning is a `v2`.
 
+mod allow;
+mod conversion;
 mod diff;
 mod exposure;
 mod lab;
 mod lint;
 mod matrix;
+mod overrides;
 mod status;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub use allow::{AllowAction, AllowBlock, AllowChange, AllowOutcome, Allowance};
+pub use conversion::{Conversion, ConversionLoss, ConversionReach, ConversionUntouched, ConversionWeight};
 pub use diff::{Diff, DiffBecause, DiffCause, DiffChange, DiffDiagnostic, DiffEnds, DiffVerb, DiffVersion, DiffWithin, DiffWorkload};
 pub use exposure::{Exposed, Exposure, ExposureExample, ExposureLabelled, ExposureRange, ExposureRow, ExposureTraffic};
 pub use lab::{Found, LabNode, LabPod, LabService, LabStatus, Probe, ProbeReport};
 pub use lint::{LintFinding, LintPlace, LintReport, LintRule};
 pub use matrix::{Matrix, MatrixEnd, MatrixRow, MatrixTraffic};
+pub use overrides::{
+    OverriddenBy, OverriddenExtent, OverriddenPart, OverriddenPolicy, Override, OverrideComparison, OverridePair, OverrideReport,
+    OverrideRule, OverrideTie, OverrideTieKind, OverridingPolicy,
+};
 pub use status::{Status, StatusController, StatusEnds, StatusPolicies};
 
 /// The `apiVersion` of everything in here.

@@ -104,7 +104,7 @@ fn port(it: &PortMatch) -> String {
         PortMatch::Numbers { protocol, ports } => numbers(*protocol, *ports),
         PortMatch::Named { protocol: Some(protocol), name } => format!("{protocol}/{name}"),
         PortMatch::Named { protocol: None, name } => format!("port {name}"),
-        PortMatch::Unreadable => "something unreadable".to_owned(),
+        PortMatch::Unreadable => "no port that can be read".to_owned(),
     }
 }
 
@@ -175,6 +175,6 @@ pub(crate) fn port_miss(miss: &PortMiss, asked: &str) -> String {
         PortMiss::NameOfNoPod(name) => format!("it names the port {name}, and the destination is no pod"),
         PortMiss::NoSuchName(name) => format!("the destination pod has no such port named {name}"),
         PortMiss::NameIs { name, protocol, port } => format!("port {name} of the destination is {protocol}/{port}, not {asked}"),
-        PortMiss::Unreadable => "it could not be read".to_owned(),
+        PortMiss::Unreadable => "it names no port that can be read".to_owned(),
     }
 }

@@ -1,5 +1,8 @@
 //! Every argument, with its help. `--help` is documentation.
 
+pub(crate) mod allow;
+pub(crate) mod overrides;
+
 use std::path::PathBuf;
 
 use clap::builder::Styles;
@@ -17,7 +20,10 @@ Examples:
   palisade matrix -f manifests/ -o csv                            who reaches whom, on which ports
   palisade diff main/ branch/                                     which connections a change opens and closes, and why
   palisade exposure -f manifests/ --only unprotected              what is open to everybody, what nothing protects
+  palisade allow shop/web shop/db 5432 -f manifests/              what to write so that it is allowed
+  palisade convert --to clusternetworkpolicy -f manifests/        policies in another shape, with the same reach
   palisade lint -f manifests/                                     what is probably wrong with policies that are valid
+  palisade overrides -f manifests/                                where cluster policies override NetworkPolicies
   palisade lab up -f manifests/                                   a cluster of namespaces, with real packets
 
 As a kubectl plugin: name the binary kubectl-palisade, on your PATH, and say `kubectl palisade …`.
@@ -55,7 +61,10 @@ pub(crate) enum Command {
     Matrix(MatrixArgs),
     Diff(DiffArgs),
     Exposure(ExposureArgs),
+    Allow(allow::AllowArgs),
+    Convert(crate::convert::ConvertArgs),
     Lint(crate::lint::LintArgs),
+    Overrides(overrides::OverridesArgs),
     Status(StatusArgs),
     Nft(NftArgs),
     Lab(crate::lab::LabArgs),
@@ -515,8 +524,14 @@ pub(crate) enum SchemaOf {
     Diff,
     /// The schema of `exposure -o json`
     Exposure,
+    /// The schema of `allow -o json`
+    Allowance,
+    /// The schema of `convert -o json`
+    Conversion,
     /// The schema of `lint -o json`
     LintReport,
+    /// The schema of `overrides -o json`
+    Overrides,
     /// The schema of `status -o json`
     Status,
     /// The schema of `lab probe -o json`

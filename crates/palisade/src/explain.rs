@@ -5,15 +5,15 @@ use palisade_analysis::{Asked, Party, PortAsked};
 use palisade_model::{Place, Protocol};
 use palisade_report::{explained, text, v1};
 
-use crate::cli::{ExplainArgs, Output};
+use crate::cli::{ExplainArgs, InputArgs, Output};
 use crate::input::{self, Input};
 use crate::outcome::{Exit, Outcome};
 
 pub(crate) fn run(args: &ExplainArgs) -> Result<Outcome> {
     let asked = asked(args)?;
-    within_namespace(args, &asked)?;
+    within_namespace(&args.input, &[("`--from`", &asked.from), ("`--to`", &asked.to)])?;
     let input = input::read(&args.input)?;
-    strangers(args, &asked, &input)?;
+    strangers(&args.input, &asked, &input)?;
     let explanation = match explain(&input, args, &asked) {
         Ok(explanation) => explanation,
         Err(error) => {
@@ -41,31 +41,27 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<Outcome> {
 fn asked(args: &ExplainArgs) -> Result<Asked> {
     let protocol = Protocol::parse(&args.protocol);
     let Some(protocol) = protocol else { bail!("`--protocol {}`: tcp, udp, sctp or icmp", args.protocol) };
-    let port = match (protocol, args.port.as_deref()) {
-        (Protocol::Port(_), None) => bail!("`--port` is missing; {} has ports, and policies tell them apart", protocol),
-        (Protocol::Port(_), Some(text)) => port(text)?,
-        (Protocol::Icmp | Protocol::Other(_), None) => PortAsked::None,
-        (Protocol::Icmp | Protocol::Other(_), Some(_)) => bail!("`--port`: {protocol} has no ports"),
-    };
+    let written = args.port.as_ref().map_or("--port".to_owned(), |it| format!("--port {it}"));
+    let port = port_of(&written, protocol, args.port.as_deref())?;
     let end = |flag: &str, text: &str| Party::parse(text).map_err(|error| anyhow!("`{flag}`: {error}"));
     Ok(Asked { from: end("--from", &args.from)?, to: end("--to", &args.to)?, protocol, port })
 }
 
 /// With `-n` only one namespace is listed: an end elsewhere has policies that would not be asked.
-fn within_namespace(args: &ExplainArgs, asked: &Asked) -> Result<()> {
-    let Some(listed) = &args.input.namespace else { return Ok(()) };
-    for (flag, party) in [("--from", &asked.from), ("--to", &asked.to)] {
+pub(crate) fn within_namespace(args: &InputArgs, ends: &[(&str, &Party)]) -> Result<()> {
+    let Some(listed) = &args.namespace else { return Ok(()) };
+    for (name, party) in ends {
         let elsewhere = party.namespace().is_some_and(|it| it != listed);
         if elsewhere {
-            bail!("`{flag}` is outside of namespace `{listed}`, and with `-n` no policies of other namespaces are read");
+            bail!("{name} is outside of namespace `{listed}`, and with `-n` no policies of other namespaces are read");
         }
     }
     Ok(())
 }
 
 /// With `-n` an address may be that of a pod that was not listed.
-fn strangers(args: &ExplainArgs, asked: &Asked, input: &Input) -> Result<()> {
-    let Some(listed) = &args.input.namespace else { return Ok(()) };
+pub(crate) fn strangers(args: &InputArgs, asked: &Asked, input: &Input) -> Result<()> {
+    let Some(listed) = &args.namespace else { return Ok(()) };
     for party in [&asked.from, &asked.to] {
         let Party::Address(address) = party else { continue };
         if input.snapshot.model.place_of(*address) == Place::Outside {
@@ -75,12 +71,19 @@ fn strangers(args: &ExplainArgs, asked: &Asked, input: &Input) -> Result<()> {
     Ok(())
 }
 
-fn port(text: &str) -> Result<PortAsked> {
+/// The port of a protocol, as it was written in these words.
+pub(crate) fn port_of(written: &str, protocol: Protocol, port: Option<&str>) -> Result<PortAsked> {
+    let text = match (protocol, port) {
+        (Protocol::Port(_), None) => bail!("`{written}` is missing; {protocol} has ports, and policies tell them apart"),
+        (Protocol::Port(_), Some(text)) => text,
+        (Protocol::Icmp | Protocol::Other(_), None) => return Ok(PortAsked::None),
+        (Protocol::Icmp | Protocol::Other(_), Some(_)) => bail!("`{written}`: {protocol} has no ports"),
+    };
     let number = text.bytes().all(|it| it.is_ascii_digit());
     match text.parse::<u16>() {
-        Ok(0) => bail!("`--port 0`: ports are 1 to 65535"),
+        Ok(0) => bail!("`{written}`: ports are 1 to 65535"),
         Ok(port) if number => Ok(PortAsked::Number(port)),
-        Err(_) if number || text.is_empty() || text.starts_with('-') => bail!("`--port {text}`: ports are 1 to 65535, or a name"),
+        Err(_) if number || text.is_empty() || text.starts_with('-') => bail!("`{written}`: ports are 1 to 65535, or a name"),
         Ok(_) | Err(_) => Ok(PortAsked::Name(text.to_owned())),
     }
 }

@@ -2,8 +2,10 @@
 //!
 //! A command returns what to print and how to exit; one that goes on for long is handed the printer.
 
+mod allow;
 mod cli;
 mod completions;
+mod convert;
 mod demo;
 mod diff;
 mod explain;
@@ -15,6 +17,7 @@ mod matrix;
 mod names;
 mod nft;
 mod outcome;
+mod overrides;
 mod printer;
 mod schema;
 mod status;
@@ -33,7 +36,10 @@ fn main() -> ExitCode {
         cli::Command::Matrix(args) => matrix::run(args, printer),
         cli::Command::Diff(args) => diff::run(args),
         cli::Command::Exposure(args) => exposure::run(args),
+        cli::Command::Allow(args) => allow::run(args),
+        cli::Command::Convert(args) => convert::run(args),
         cli::Command::Lint(args) => lint::run(args),
+        cli::Command::Overrides(args) => overrides::run(args),
         cli::Command::Status(args) => status::run(args),
         cli::Command::Nft(args) => nft::run(args),
         cli::Command::Lab(args) => lab::run(args, printer),

@@ -1,10 +1,12 @@
 //! Every name that Palisade gives to something outside itself. The page in docs/ is made from this table.
 
+use palisade_k8s::names;
+
 /// Name, what it is, what it is for.
 pub(crate) const NAMES: &[(&str, &str, &str)] = &[
     ("palisade", "program", "the one binary"),
     ("kubectl-palisade", "program", "the same binary as a kubectl plugin: `kubectl palisade …`"),
-    ("palisade.dev", "API group", "everything of ours that carries an `apiVersion`"),
+    (names::GROUP, "API group", "everything of ours that carries an `apiVersion`"),
     (palisade_report::v1::API_VERSION, "apiVersion", "machine-readable answers (`-o json`)"),
     ("Explanation", "kind", "the answer of `palisade explain`"),
     ("TestReport", "kind", "the answer of `palisade test`"),
@@ -12,12 +14,17 @@ pub(crate) const NAMES: &[(&str, &str, &str)] = &[
     ("Exposure", "kind", "the answer of `palisade exposure`"),
     ("LintReport", "kind", "the answer of `palisade lint`"),
     ("Diff", "kind", "the answer of `palisade diff`"),
+    ("Allowance", "kind", "the answer of `palisade allow`"),
+    ("Conversion", "kind", "the answer of `palisade convert`"),
+    ("OverrideReport", "kind", "the answer of `palisade overrides`"),
     ("ProbeReport", "kind", "the answer of `palisade lab probe`"),
     ("LabStatus", "kind", "the answer of `palisade lab status`"),
     ("Denial", "kind", "a denied connection: a line of `palisade lab denied`"),
-    (palisade_k8s::CONTROLLER_LABEL, "label", "the controller that a policy is for; Kubernetes' own, and read by us"),
-    (palisade_k8s::CONTROLLER_NAME, "controller name", "the value of that label that we answer to"),
-    (palisade_k8s::DISABLED, "controller name", "nobody's: a policy with it is switched off"),
+    (names::KEP2091_API_VERSION, "apiVersion", "KEP-2091's AdminNetworkPolicy in a live cluster; see labels.md"),
+    (names::SHAPE, "annotation", "the shape that an AdminNetworkPolicy is written in"),
+    (names::CONTROLLER_LABEL, "label", "the controller that a policy is for; Kubernetes' own, and read by us"),
+    (names::CONTROLLER_NAME, "controller name", "the value of that label that we answer to"),
+    (names::DISABLED, "controller name", "nobody's: a policy with it is switched off"),
     ("inet palisade", "nftables table", "policy on a node"),
     ("netdev palisade", "nftables table", "which frames may come from the links of pods; no policy in it"),
     ("inet palisade-lab-services", "nftables table", "Services on a node of a lab, as kube-proxy does them"),

@@ -1,6 +1,6 @@
 //! What is worth knowing about peers that are relative to the subject, once the namespaces and pods are known. SPEC: semantics 3.5.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use palisade_model::{
     Diagnostic, Direction, Labels, Model, NamespaceSet, Peer, PeerSet, Policy, RelativeNamespaces, RelativeSelector, Severity, Subject,
@@ -99,17 +99,24 @@ fn lacking(model: &Model, policy: &Policy, comparison: &Comparison<'_>) -> Optio
 }
 
 /// What `notSameLabels` of several keys leaves open, and for whom it matters.
-fn readings(model: &Model, policy: &Policy, comparison: &Comparison<'_>) -> Option<String> {
+fn readings<'m>(model: &'m Model, policy: &'m Policy, comparison: &Comparison<'m>) -> Option<String> {
     if comparison.is == Is::Same || comparison.keys.len() < 2 {
         return None;
     }
-    let values =
-        |labels: &Labels| -> Vec<Option<String>> { comparison.keys.iter().map(|key| labels.get(key).map(str::to_owned)).collect() };
-    let own: BTreeSet<Vec<Option<String>>> = subjects(model, policy, comparison.of).map(|(_, labels)| values(labels)).collect();
-    let own: Vec<_> = own.into_iter().filter(|it| it.iter().all(Option::is_some)).collect();
-    let differs = |labels: &Labels| {
-        let other = values(labels);
-        own.iter().any(|own| readings_differ(own, &other))
+    let values = |labels: &'m Labels| comparison.keys.iter().map(|key| labels.get(key)).collect::<Option<Vec<&str>>>();
+    let own: BTreeSet<Vec<&str>> = subjects(model, policy, comparison.of).filter_map(|(_, labels)| values(labels)).collect();
+    let mut sharing: BTreeMap<(usize, &str), usize> = BTreeMap::new();
+    for (key, value) in own.iter().flat_map(|it| it.iter().enumerate()) {
+        *sharing.entry((key, *value)).or_default() += 1;
+    }
+    // SPEC: semantics 3.5: no key is the same; all keys are there and some differ; not all are the same. For who lacks a key the second
+    // differs from the third; for who has them all the first differs where some are the same and some are not.
+    let differs = |labels: &'m Labels| match values(labels) {
+        None => !own.is_empty(),
+        Some(values) => {
+            let itself = usize::from(own.contains(&values));
+            values.iter().enumerate().any(|(key, value)| sharing.get(&(key, *value)).copied().unwrap_or(0) > itself)
+        }
     };
     let names: Vec<Box<str>> = parties(model, comparison.of).filter(|(_, labels)| differs(labels)).map(|(name, _)| name).collect();
     let whom = match names.is_empty() {
@@ -117,16 +124,6 @@ fn readings(model: &Model, policy: &Policy, comparison: &Comparison<'_>) -> Opti
         false => format!("they differ for {}", quoted(&names)),
     };
     Some(format!("notSameLabels of several keys ({}) has been read in three ways; {whom}", quoted(comparison.keys)))
-}
-
-/// SPEC: semantics 3.5: no key is the same; all keys are there and some differ; not all are the same.
-fn readings_differ(own: &[Option<String>], other: &[Option<String>]) -> bool {
-    let same = own.iter().zip(other).filter(|(a, b)| a == b).count();
-    let complete = other.iter().all(Option::is_some);
-    let none_same = same == 0;
-    let not_all_same = same < own.len();
-    let some_differ = complete && not_all_same;
-    none_same != not_all_same || some_differ != not_all_same
 }
 
 /// Those that a policy speaks about, by name.
@@ -153,4 +150,51 @@ fn parties(model: &Model, of: Of) -> impl Iterator<Item = (Box<str>, &Labels)> {
     let namespaces = model.namespaces.iter().filter(move |_| of == Of::Namespaces).map(|(name, it)| (name.clone(), &it.labels));
     let pods = model.endpoints.iter().filter(move |_| of == Of::Pods).map(|it| (it.name.to_string().into(), &it.labels));
     namespaces.chain(pods)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Index, Text};
+
+    /// Namespaces by name and labels, and what is said about a policy for those with `team`.
+    fn check(namespaces: &[(&str, &str)], peer: &str, said: &[&str]) {
+        let object = |(name, labels): &(&str, &str)| {
+            format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}, labels: {{{labels}}}}}}}\n---\n")
+        };
+        let subject = "{namespaceSelector: {matchExpressions: [{key: team, operator: Exists}]}}";
+        let rules = format!("[{{action: Deny, from: [{peer}, {peer}], l4Selector: {{allPorts: true}}}}]");
+        let spec = format!("{{priority: 1, subject: {subject}, ingress: {rules}}}");
+        let policy =
+            format!("{{apiVersion: kep2091.palisade.dev/v1alpha1, kind: AdminNetworkPolicy, metadata: {{name: p}}, spec: {spec}}}");
+        let mut index = Index::default();
+        let content: String = namespaces.iter().map(object).chain([policy]).collect();
+        index.read(Text { file: "f".into(), content: content.into() });
+        let found: Vec<String> = index.snapshot().diagnostics.iter().map(|it| format!("{}: {}", it.path, it.message)).collect();
+        assert_eq!(found, said);
+    }
+
+    #[test]
+    fn a_subject_that_lacks_a_key_is_named_once() {
+        let namespaces = [("a", "team: x"), ("b", "team: x, stage: s"), ("c", "stage: s")];
+        check(
+            &namespaces,
+            "{namespaces: {sameLabels: [team, stage]}}",
+            &[
+                "spec.ingress[0].from[0]: matches nobody for the pods of `a`, whose namespace lacks a label that is compared (`team`, `stage`)",
+            ],
+        );
+        check(&namespaces, "{namespaces: {sameLabels: [team]}}", &[]);
+        check(&namespaces, "{namespaces: {self: true}}", &[]);
+    }
+
+    #[test]
+    fn several_keys_are_named_with_those_for_whom_it_matters() {
+        let several = "spec.ingress[0].from[0]: notSameLabels of several keys (`team`, `stage`) has been read in three ways; ";
+        let one = ("a", "team: x, stage: s");
+        let peer = "{namespaces: {notSameLabels: [team, stage]}}";
+        check(&[one, ("b", "team: z, stage: t")], peer, &[&format!("{several}here all of them select the same")]);
+        check(&[one, ("b", "team: x, stage: s")], peer, &[&format!("{several}here all of them select the same")]);
+        check(&[one, ("b", "team: z, stage: s"), ("c", "stage: t")], peer, &[&format!("{several}they differ for `a`, `b`, `c`")]);
+        check(&[one, ("b", "stage: s"), ("c", "")], peer, &[&format!("{several}they differ for `b`, `c`")]);
+    }
 }

@@ -1,5 +1,6 @@
 //! The resources that policy depends on, where they are served, and what their objects look like.
 
+use palisade_k8s::names::KEP2091_GROUP;
 use serde_json::Value;
 
 /// One resource of the API.
@@ -37,7 +38,7 @@ pub(super) const RESOURCES: [Resource; 22] = [
     cluster("policy.networking.k8s.io", "v1alpha2", "clusternetworkpolicies", "ClusterNetworkPolicy"),
     cluster("policy.networking.k8s.io", "v1alpha1", "adminnetworkpolicies", "AdminNetworkPolicy"),
     cluster("policy.networking.k8s.io", "v1alpha1", "baselineadminnetworkpolicies", "BaselineAdminNetworkPolicy"),
-    cluster("kep2091.palisade.dev", "v1alpha1", "adminnetworkpolicies", "AdminNetworkPolicy"),
+    cluster(KEP2091_GROUP, "v1alpha1", "adminnetworkpolicies", "AdminNetworkPolicy"),
     namespaced("cilium.io", "v2", "ciliumnetworkpolicies", "CiliumNetworkPolicy"),
     cluster("cilium.io", "v2", "ciliumclusterwidenetworkpolicies", "CiliumClusterwideNetworkPolicy"),
     namespaced("crd.projectcalico.org", "v1", "networkpolicies", "NetworkPolicy"),

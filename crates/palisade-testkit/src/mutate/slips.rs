@@ -11,7 +11,7 @@ pub struct Slipped {
 /// Kind, a text of its manifests, what stands there instead, and the field.
 type Slip = (&'static str, &'static str, &'static str, &'static str);
 
-const SLIPS: [Slip; 13] = [
+const SLIPS: [Slip; 18] = [
     ("NetworkPolicy", "\n  podSelector:", "\n  podselector:", "spec.podselector"),
     ("NetworkPolicy", "\n  policyTypes: [", "\n  policyTypes: [Inbound, ", "spec.policyTypes[0]"),
     ("NetworkPolicy", "\nspec:\n", "\nspec:\n  ingres: []\n", "spec.ingres"),
@@ -25,6 +25,11 @@ const SLIPS: [Slip; 13] = [
         "spec.podSelector.matchLabels.number",
     ),
     ("ClusterNetworkPolicy", "\nspec:\n", "\nspec:\n  namespace: x\n", "spec.namespace"),
+    ("AdminNetworkPolicy", "\n  priority: 5\n", "\n  priority: 5\n  tier: Admin\n", "spec.tier"),
+    ("AdminNetworkPolicy", " sameLabels:", " samelabels:", "spec.ingress[0].from[0].namespaces.samelabels"),
+    ("AdminNetworkPolicy", "sameLabels: [team]", "sameLabels: team", "spec.ingress[0].from[0].namespaces.sameLabels"),
+    ("AdminNetworkPolicy", " self: true", " self: false", "spec.ingress[0].from[0].namespaces.self"),
+    ("AdminNetworkPolicy", "allPorts: true", "allPorts: false", "spec.ingress[0].l4Selector.allPorts"),
     ("Deployment", "containerPort: 8080\n", "containerPort: 80800\n", "spec.template.spec.containers[0].ports[0].containerPort"),
     (
         "Deployment",

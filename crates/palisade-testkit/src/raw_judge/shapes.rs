@@ -34,13 +34,15 @@ enum Shape {
 pub(super) fn written(object: &Value) -> Option<Written> {
     match (text(object, "/apiVersion")?, text(object, "/kind")?) {
         ("policy.networking.k8s.io/v1alpha2", "ClusterNetworkPolicy") => Some(Written::ClusterNetworkPolicy),
-        ("kep2091.palisade.dev/v1alpha1", "AdminNetworkPolicy") => Some(Written::Kep2091),
-        ("policy.networking.k8s.io/v1alpha1", "AdminNetworkPolicy") => match shape(object)? {
-            Shape::Early => Some(Written::AdminNetworkPolicy(Peers::Early)),
-            Shape::Late => Some(Written::AdminNetworkPolicy(Peers::Late)),
-            Shape::Kep2091 => Some(Written::Kep2091),
-        },
-        ("policy.networking.k8s.io/v1alpha1", "BaselineAdminNetworkPolicy") if name(object) == "default" => match shape(object)? {
+        ("kep2091.palisade.dev/v1alpha1", "AdminNetworkPolicy") => shape(object, KEP_2091).map(|_| Written::Kep2091),
+        ("policy.networking.k8s.io/v1alpha1", "AdminNetworkPolicy") => {
+            Some(match shape(object, &[Shape::Late, Shape::Early, Shape::Kep2091])? {
+                Shape::Early => Written::AdminNetworkPolicy(Peers::Early),
+                Shape::Late => Written::AdminNetworkPolicy(Peers::Late),
+                Shape::Kep2091 => Written::Kep2091,
+            })
+        }
+        ("policy.networking.k8s.io/v1alpha1", "BaselineAdminNetworkPolicy") if name(object) == "default" => match shape(object, SHIPPED)? {
             Shape::Early => Some(Written::BaselineAdminNetworkPolicy(Peers::Early)),
             Shape::Late => Some(Written::BaselineAdminNetworkPolicy(Peers::Late)),
             Shape::Kep2091 => None,
@@ -49,26 +51,30 @@ pub(super) fn written(object: &Value) -> Option<Written> {
     }
 }
 
-/// The shape that the author names, or else the one that every field can belong to.
-fn shape(object: &Value) -> Option<Shape> {
+/// The one of some shapes that the author names, or the first of them, if every field can belong to it. Without a peer that decides it
+/// nothing differs between those that were shipped.
+fn shape(object: &Value, of: &[Shape]) -> Option<Shape> {
+    let mut possible = of.to_vec();
     if let Some(named) = at(object, "/metadata/annotations").get("palisade.dev/shape") {
-        return match named.as_str()? {
-            "v0.1.0" => Some(Shape::Early),
-            "v0.1.7" => Some(Shape::Late),
-            "kep2091" => Some(Shape::Kep2091),
-            _ => None,
+        let named = match named.as_str()? {
+            "v0.1.0" => Shape::Early,
+            "v0.1.7" => Shape::Late,
+            "kep2091" => Shape::Kep2091,
+            _ => return None,
         };
+        possible.retain(|it| *it == named);
+    } else if has_empty_namespaces(object) {
+        // All namespaces as last shipped, and nothing that KEP-2091 knows.
+        possible.retain(|it| *it != Shape::Early);
     }
-    let mut possible = vec![Shape::Late, Shape::Early, Shape::Kep2091];
     for sign in signs(object) {
         possible.retain(|it| sign.contains(it));
     }
-    // Without a peer that decides it nothing differs between the first two.
     possible.first().copied()
 }
 
 const KEP_2091: &[Shape] = &[Shape::Kep2091];
-const SHIPPED: &[Shape] = &[Shape::Early, Shape::Late];
+const SHIPPED: &[Shape] = &[Shape::Late, Shape::Early];
 const EARLY: &[Shape] = &[Shape::Early];
 const LATE: &[Shape] = &[Shape::Late];
 
@@ -96,12 +102,14 @@ fn signs(object: &Value) -> Vec<&'static [Shape]> {
                 sign(namespaces, &["self", "notSelf"], KEP_2091);
                 sign(namespaces, &["matchLabels", "matchExpressions"], LATE);
                 sign(namespaces, &["namespaceSelector", "sameLabels", "notSameLabels"], &[Shape::Early, Shape::Kep2091]);
-                if namespaces.as_object().is_some_and(|it| it.values().all(Value::is_null)) {
-                    // All namespaces as last shipped, nothing that KEP-2091 knows.
-                    sign(peer, &["namespaces"], &[Shape::Late, Shape::Kep2091]);
-                }
             }
         }
     }
     signs
+}
+
+fn has_empty_namespaces(object: &Value) -> bool {
+    let is_empty = |peer: &Value| at(peer, "/namespaces").as_object().is_some_and(|it| it.values().all(Value::is_null));
+    let has = |rules, peers| items(object, rules).iter().any(|rule| items(rule, peers).iter().any(is_empty));
+    has("/spec/ingress", "/from") || has("/spec/egress", "/to")
 }

@@ -1,11 +1,15 @@
-//! Every field of every kind of policy, misspelt: the object is refused, whatever it would have said without the field.
+//! Every field of every kind of policy, misspelt: the object is refused, whatever it would have said without the field. And every map of
+//! every kind with a field that nobody knows: that is said, and what counts all the same is closed.
 
+use palisade_engine::compile;
 use palisade_model::Severity;
 use palisade_testkit::check::snapshot;
+use palisade_testkit::compare::{Judges, Question};
 use palisade_testkit::mutate::strangers;
 use palisade_testkit::objects::Objects;
 use palisade_testkit::paths;
-use serde_json::Value;
+use palisade_testkit::scenario::{Party, RawProtocol};
+use serde_json::{Value, json};
 
 /// One policy for each shape, with every field that it has.
 const POLICIES: [&str; 6] = [
@@ -97,4 +101,69 @@ fn a_misspelt_field_of_any_kind_is_refused() {
     }
     assert!(unnoticed.is_empty(), "{} of {tried}:\n{}", unnoticed.len(), unnoticed.join("\n"));
     assert!(tried > 300, "{tried}");
+}
+
+/// Three pods that the policies select or name, on a node.
+const PODS: &str = "
+{apiVersion: v1, kind: Namespace, metadata: {name: x, labels: {team: a}}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: z, labels: {team: b}}}
+---
+{apiVersion: v1, kind: Node, metadata: {name: n, labels: {a: b}}, status: {addresses: [{type: InternalIP, address: 192.0.2.1}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: one, namespace: x, labels: {app: a}}, spec: {nodeName: n}, status: {podIPs: [{ip: 10.0.0.1}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: two, namespace: x, labels: {app: b}}, spec: {nodeName: n}, status: {podIPs: [{ip: 10.0.0.2}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: three, namespace: z, labels: {app: a}}, status: {podIPs: [{ip: 10.1.0.3}]}}
+";
+
+fn questions() -> Vec<Question> {
+    let pod = |namespace: &str, name: &str| Party::Pod { namespace: namespace.to_owned(), name: name.to_owned() };
+    let others = [pod("x", "two"), pod("z", "three"), Party::Node("n".to_owned()), Party::Address("203.0.113.1".parse().unwrap())];
+    let traffic = [(RawProtocol::Tcp, Some(80)), (RawProtocol::Udp, Some(80)), (RawProtocol::Sctp, Some(5)), (RawProtocol::Icmp, None)];
+    let mut questions = Vec::new();
+    for other in others {
+        for (protocol, port) in traffic {
+            questions.push(Question { from: other.clone(), to: pod("x", "one"), protocol, port });
+            questions.push(Question { from: pod("x", "one"), to: other.clone(), protocol, port });
+        }
+    }
+    questions
+}
+
+#[test]
+fn an_unknown_field_anywhere_is_noticed_and_closes_what_still_counts() {
+    let (mut counted, mut wrong) = (0, Vec::new());
+    for action in ["Allow", "Deny", "Pass"] {
+        for policy in POLICIES {
+            let action = if policy.contains("v1alpha2") { action.replace("Allow", "Accept") } else { action.to_owned() };
+            let policy =
+                policy.replace("action: Accept", &format!("action: {action}")).replace("action: Allow", &format!("action: {action}"));
+            let object = Objects::parse(&policy).unwrap().0.remove(0);
+            let places = paths::all(&object).into_iter().filter(|it| it.starts_with("/spec/"));
+            for path in places.filter(|it| !it.ends_with("/matchLabels") && object.pointer(it).is_some_and(Value::is_object)) {
+                let mut strange = object.clone();
+                strange.pointer_mut(&path).unwrap()["quotas"] = json!({"most": 3});
+                let mut objects = Objects::parse(PODS).unwrap();
+                objects.0.push(strange);
+                let read = snapshot("f.json", &objects.to_json());
+                let loud = read.diagnostics.iter().filter(|it| it.severity != Severity::Note && it.to_string().contains("quotas")).count();
+                if loud == 0 {
+                    wrong.push(format!("{} {path}: nothing is said", object["apiVersion"]));
+                }
+                if read.model.policies.is_empty() {
+                    continue;
+                }
+                counted += 1;
+                let compiled = compile(&read.model);
+                let mut judges = Judges::of(&read.model, &compiled, Some(&objects));
+                wrong.extend(
+                    questions().iter().filter_map(|it| judges.ask(it).err().map(|found| format!("{action} {path}: {it}: {found:?}"))),
+                );
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {counted}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(counted > 100, "{counted}");
 }

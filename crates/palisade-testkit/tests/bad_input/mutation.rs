@@ -12,6 +12,7 @@ use palisade_k8s::Snapshot;
 use palisade_model::{Model, Severity};
 use palisade_testkit::check::snapshot;
 use palisade_testkit::compare::{Judges, Question};
+use palisade_testkit::generate::generate;
 use palisade_testkit::mutate;
 use palisade_testkit::objects::Objects;
 use palisade_testkit::random::Random;
@@ -51,11 +52,17 @@ fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
+/// Random clusters with the kinds of policy that few scenarios have.
+const CLUSTERS: usize = 60;
+
 /// Each manifest, as text and as objects.
 fn corpus() -> Vec<(String, Objects)> {
     let scenarios = all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")).unwrap();
     let texts = scenarios.iter().map(|it| fs::read_to_string(it.cluster()).unwrap());
-    texts.map(|text| (text.clone(), Objects::parse(&text).unwrap())).collect()
+    let written = texts.map(|text| (text.clone(), Objects::parse(&text).unwrap()));
+    let of_admins = |it: &Objects| it.0.iter().any(|it| it["kind"].as_str().is_some_and(|it| it.ends_with("AdminNetworkPolicy")));
+    let random = (0..).map(|seed| generate(seed).objects).filter(of_admins).take(CLUSTERS);
+    written.chain(random.map(|it| (serde_saphyr::to_string_multiple(&it.0).unwrap(), it))).collect()
 }
 
 fn mutant(seed: u64, corpus: &[(String, Objects)]) -> String {
@@ -135,6 +142,9 @@ fn name_of(object: &Value) -> Option<String> {
     let text = |path: &str| object.pointer(path).and_then(Value::as_str).filter(|text| !text.is_empty());
     let (kind, name) = (text("/kind")?, text("/metadata/name")?);
     match kind {
+        "AdminNetworkPolicy" if text("/apiVersion")?.starts_with("kep2091.palisade.dev/") => {
+            Some(format!("{kind}.kep2091.palisade.dev {name}"))
+        }
         "ClusterNetworkPolicy" | "AdminNetworkPolicy" | "BaselineAdminNetworkPolicy" => Some(format!("{kind} {name}")),
         _ => Some(format!("{kind} {}/{name}", text("/metadata/namespace").unwrap_or("default"))),
     }

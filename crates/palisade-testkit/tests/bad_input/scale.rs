@@ -97,7 +97,7 @@ fn document(at: usize) -> (String, String) {
     let meta = |version: &str, kind: &str| format!("---\napiVersion: {version}\nkind: {kind}\nmetadata:\n  name: o-{at}\n");
     let policy = || format!("{}  namespace: {ns}\nspec:\n", meta("networking.k8s.io/v1", "NetworkPolicy"));
     // Files have every tenth object, so what stands in a row of a file is of all kinds.
-    match at / FILES % 7 {
+    match at / FILES % 9 {
         0 if at < NAMESPACES * FILES => (format!("Namespace o-{at}"), format!("{}  labels:\n    team: a\n", meta("v1", "Namespace"))),
         1 => {
             let text = "  podSelector: {}\n  policyTypes: [Ingress]\n  ingress:\n    - from:\n        - podSelector: {}\n";
@@ -112,6 +112,14 @@ fn document(at: usize) -> (String, String) {
             (format!("ClusterNetworkPolicy o-{at}"), format!("{}{spec}", meta("policy.networking.k8s.io/v1alpha2", "ClusterNetworkPolicy")))
         }
         4 => {
+            let spec = "spec:\n  priority: 5\n  subject:\n    namespaces: {}\n  ingress:\n    - action: Pass\n      from:\n        - namespaces:\n            sameLabels: [team]\n";
+            (format!("AdminNetworkPolicy o-{at}"), format!("{}{spec}", meta("policy.networking.k8s.io/v1alpha1", "AdminNetworkPolicy")))
+        }
+        5 => {
+            let spec = "spec:\n  priority: 5\n  subject:\n    namespaceSelector: {}\n  ingress:\n    - action: Pass\n      from:\n        - namespaces:\n            self: true\n      l4Selector:\n        allPorts: true\n";
+            (format!("AdminNetworkPolicy o-{at}"), format!("{}{spec}", meta("policy.networking.k8s.io/v1alpha1", "AdminNetworkPolicy")))
+        }
+        6 => {
             let spec = "spec:\n  template:\n    metadata:\n      labels:\n        app: a\n    spec:\n      containers:\n        - name: main\n          ports:\n            - containerPort: 8080\n";
             (format!("Deployment {ns}/o-{at}"), format!("{}  namespace: {ns}\n{spec}", meta("apps/v1", "Deployment")))
         }

@@ -17,6 +17,12 @@ fn a_misspelt_field_refuses_the_object_and_the_verdict_is_unknown() {
 }
 
 #[test]
+fn an_object_of_two_shapes_is_refused_with_both_readings() {
+    let mixed = "explain -f crates/palisade/tests/cli/two-shapes.yaml --from a/app=x --to a/app=y --port 80";
+    palisade(mixed).assert().code(2).stdout_eq(file!["golden/two-shapes.txt"]).stderr_eq(file!["golden/two-shapes-noticed.txt"]);
+}
+
+#[test]
 fn a_newer_kind_of_peer_fails_closed_and_the_verdict_stands() {
     let newer = "explain -f crates/palisade/tests/cli/newer.yaml --from a/app=x --to b/app=z --port 80";
     palisade(newer).assert().code(1).stdout_eq(file!["golden/newer.txt"]).stderr_eq(file!["golden/newer-noticed.txt"]);

@@ -41,7 +41,7 @@ fn policies_alone_answer_for_pods_that_do_not_exist() {
 fn icmp_has_no_port() {
     check("explain -f examples/shop --from shop/web --to shop/db --protocol icmp", 1, file!["golden/icmp.txt"]);
     let asked = palisade("explain -f examples/shop --from shop/web --to shop/db --protocol icmp --port 80").assert().code(2);
-    asked.stderr_eq("error: `--port`: icmp has no ports\n");
+    asked.stderr_eq("error: `--port 80`: icmp has no ports\n");
 }
 
 #[test]
@@ -113,4 +113,28 @@ fn json_fits_its_schema_and_says_what_the_text_says() {
         assert_eq!((&answer["apiVersion"], &answer["kind"]), (&"palisade.dev/v1".into(), &"Explanation".into()));
     }
     palisade(questions[0].0).assert().code(1).stdout_eq(file!["golden/denied.json"]);
+}
+
+#[test]
+fn a_suggestion_is_written_in_the_shape_of_its_policy() {
+    palisade("explain -f crates/palisade/tests/cli/kep2091.yaml --from other/p --to shop/p --port 80").assert().code(1).stdout_eq(
+        "...
+  Admin          Deny by `tenants` rule 1 (shape kep2091: priority 50, evaluated after 100, in this shape larger wins)   crates/palisade/tests/cli/kep2091.yaml:44
+...
+help: to allow it, in AdminNetworkPolicy tenants, before rule 1 of its ingress rules, insert:
+        - action: Allow
+          from:
+          - namespacedPods:
+              namespaces:
+                namespaceSelector:
+                  matchLabels: {kubernetes.io/metadata.name: other}
+              pods:
+                podSelector:
+                  matchLabels: {app: p}
+          l4Selector:
+            ports:
+            - protocol: TCP
+              port: 80
+",
+    );
 }

@@ -4,7 +4,9 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot write its fixtures has failed")]
 
+mod allow;
 mod bad_input;
+mod convert;
 mod diff;
 mod explain;
 mod exposure;
@@ -16,6 +18,7 @@ mod misc;
 #[expect(dead_code, reason = "shared with the tests of what reads clusters")]
 mod mock_api;
 mod nft;
+mod overrides;
 mod status;
 mod test;
 

@@ -1,0 +1,131 @@
+//! `palisade convert`: policies in another shape, what that loses, and whether reach is the same.
+
+use serde_json::Value;
+use snapbox::file;
+
+use crate::{folder, palisade};
+
+const TENANTS: &str = "-f crates/palisade/tests/cli/tenants.yaml";
+
+#[test]
+fn tenants_in_every_shape() {
+    let run = |to: &str, code: i32| palisade(&format!("convert --to {to} {TENANTS}")).assert().code(code);
+    run("clusternetworkpolicy", 0).stdout_eq(file!["golden/convert-cnp.yaml"]).stderr_eq(file!["golden/convert-cnp.txt"]);
+    run("kep2091", 1).stdout_eq(file!["golden/convert-kep2091.yaml"]).stderr_eq(file!["golden/convert-kep2091.txt"]);
+    run("adminnetworkpolicy", 1).stdout_eq(file!["golden/convert-anp.yaml"]).stderr_eq(file!["golden/convert-anp.txt"]);
+}
+
+#[test]
+fn the_shop_without_cluster_policies() {
+    let run = |rest: &str, code: i32| palisade(&format!("convert --to networkpolicy -f examples/shop {rest}")).assert().code(code);
+    run("--pod-cidr 10.0.0.0/8", 0).stdout_eq(file!["golden/convert-np.yaml"]).stderr_eq(file!["golden/convert-np.txt"]);
+    // A block of all addresses would let in pods whose addresses nobody knows.
+    run("", 1).stdout_eq(file!["golden/convert-np-closed.yaml"]);
+}
+
+#[test]
+fn what_stays_is_what_cannot_be_said() {
+    let run = palisade(&format!("convert --to kep2091 --keep {TENANTS}")).assert().success().stdout_eq("");
+    let told = String::from_utf8_lossy(&run.get_output().stderr).into_owned();
+    assert!(told.contains("note: cnp/out: it stays what it is, since this shape cannot say all of it\n"), "{told}");
+    assert!(told.ends_with("nothing to convert; reach is the same before and after\n"), "{told}");
+}
+
+#[test]
+fn json_fits_its_schema() {
+    let json = |line: &str| -> Value { serde_json::from_slice(&palisade(line).output().unwrap().stdout).unwrap() };
+    let schema = json("schema conversion");
+    for to in ["clusternetworkpolicy", "adminnetworkpolicy", "kep2091", "networkpolicy"] {
+        let report = json(&format!("convert --to {to} {TENANTS} -o json"));
+        jsonschema::validate(&schema, &report).unwrap_or_else(|error| panic!("{error}\n{report}"));
+    }
+    let report = json(&format!("convert --to kep2091 {TENANTS} -o json"));
+    let at = |pointer: &str| report.pointer(pointer).and_then(Value::as_str);
+    assert_eq!(at("/reach"), Some("changed"));
+    assert_eq!(at("/losses/0/path"), Some("spec.egress[0].to[0].networks"));
+    assert_eq!(at("/losses/0/weight"), Some("reach"));
+    assert_eq!(at("/policies/0/apiVersion"), Some("kep2091.palisade.dev/v1alpha1"));
+}
+
+#[test]
+fn policies_are_chosen_by_name() {
+    let names = |line: &str| {
+        let run = palisade(&format!("convert --to clusternetworkpolicy {TENANTS} {line}")).assert().success();
+        let text = String::from_utf8_lossy(&run.get_output().stdout).into_owned();
+        text.lines().filter_map(|it| it.strip_prefix("  name: ")).map(str::to_owned).collect::<Vec<String>>()
+    };
+    assert_eq!(names("kep2091/tenants"), ["tenants-blue", "tenants-red"]);
+    assert_eq!(names("base"), ["base-blue", "base-none", "base-red1", "base-red2"]);
+    assert_eq!(names("cnp/out"), Vec::<String>::new());
+}
+
+const DEVELOPERS: &str = "
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: closed, namespace: shop}
+spec: {podSelector: {}}
+";
+
+#[test]
+fn what_cannot_be_done_exits_2() {
+    let fails = |line: &str, told: &str| palisade(&format!("convert {line}")).assert().code(2).stdout_eq("").stderr_eq(told.to_owned());
+    let files = folder(&[("np.yaml", DEVELOPERS)]);
+    let alone = files.path().display();
+    fails(
+        &format!("--to clusternetworkpolicy -f {alone}"),
+        "error: no cluster policy was read; a NetworkPolicy isolates pods of one namespace, which no cluster policy can say, and is not converted\n",
+    );
+    fails(
+        &format!("--to clusternetworkpolicy -f {alone} np/shop/closed"),
+        "error: `np/shop/closed`: a NetworkPolicy isolates pods of one namespace, which no cluster policy can say, and is not converted\n",
+    );
+    fails(
+        &format!("--to kep2091 {TENANTS} cnp/none"),
+        "error: `cnp/none`: no such policy; there are `kep2091/tenants`, `cnp/out`, `kep2091/base`\n",
+    );
+    fails(
+        &format!("--to networkpolicy {TENANTS} cnp/out"),
+        "error: `--to networkpolicy` takes all cluster policies at once, since what each lets pass depends on the others: name none\n",
+    );
+    fails(&format!("--to kep2091 {TENANTS} --pod-cidr 10.0.0.0/8"), "error: `--pod-cidr` is for `--to networkpolicy`\n");
+}
+
+const LATE: &str = "
+apiVersion: policy.networking.k8s.io/v1alpha1
+kind: AdminNetworkPolicy
+metadata: {name: first}
+spec:
+  priority: 7
+  subject: {namespaces: {}}
+  egress:
+  - {action: Allow, to: [{networks: [10.0.0.0/8]}], ports: [{portRange: {start: 80, end: 90}}]}
+";
+
+#[test]
+fn without_pods_nothing_is_compared() {
+    let files = folder(&[("anp.yaml", LATE)]);
+    let path = files.path().display();
+    let whole = palisade(&format!("convert --to clusternetworkpolicy -f {path}")).assert().success();
+    let told = "1 policy written for anp/first\nnote: no pod or workload was read, so reach before and after was not compared\n";
+    whole.stderr_eq(told).stdout_eq(
+        "\
+apiVersion: policy.networking.k8s.io/v1alpha2
+kind: ClusterNetworkPolicy
+metadata:
+  name: first
+spec:
+  tier: Admin
+  priority: 7
+  subject:
+    namespaces: {}
+  egress:
+  - action: Accept
+    to:
+    - networks:
+      - \"10.0.0.0/8\"
+    protocols:
+    - tcp: {destinationPort: {range: {start: 80, end: 90}}}
+",
+    );
+    palisade(&format!("convert --to kep2091 -f {path}")).assert().code(2);
+}
