@@ -2,7 +2,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::panic,
     clippy::indexing_slicing,
     clippy::disallowed_methods,
     reason = "a test that cannot read a scenario has failed"
