@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use palisade_engine::{Alike, AlikeApart, Selecting, Traffic, decide_direction_among, selects};
 use palisade_model::{
-    Action, Direction, End, Endpoint, EndpointId, Flow, Path, Peer, Place, PortMatch, PortProtocol, PortSet, Protocol, Reason, Rule,
-    Verdict,
+    Action, Direction, End, Endpoint, EndpointId, Family, Flow, Path, Peer, Place, PortMatch, PortProtocol, PortSet, Protocol, Reason,
+    Rule, Verdict,
 };
 
 use crate::context::{Context, Crowd, Placed, peers};
@@ -20,6 +20,9 @@ pub(crate) struct Blocked<'a> {
     /// Whom it was asked about.
     pub(crate) subject: EndpointId,
     pub(crate) peer: EndpointId,
+    /// With which traffic.
+    pub(crate) protocol: Protocol,
+    pub(crate) port: Option<u16>,
 }
 
 /// Every rule that accepts something between pods of which nothing passes.
@@ -43,7 +46,8 @@ fn blocked<'a>(context: &Context<'a>, placed: Placed<'a>) -> Option<Blocked<'a>>
     for subject in subjects.iter().take(FIRST) {
         for other in others().take(FIRST) {
             let (Some(subject), Some(other)) = (context.end(subject), context.end(other)) else { continue };
-            if subject.place != other.place && matches!(ask(context, placed, subject, other), Answer::Passes) {
+            let same_family = subject.address.map(Family::of) == other.address.map(Family::of);
+            if same_family && subject.place != other.place && matches!(ask(context, placed, subject, other), Answer::Passes) {
                 return None;
             }
         }
@@ -73,8 +77,12 @@ fn ask(context: &Context<'_>, placed: Placed<'_>, subject: End, other: End) -> A
         Direction::Egress => (subject, other),
         Direction::Ingress => (other, subject),
     };
-    let wanted = endpoint(context, &to).map(|it| traffic(placed.rule, it)).unwrap_or_default();
-    let Some((protocol, port)) = wanted.first().map(|it| (it.0, it.1)) else { return Answer::NoPort };
+    let Some(destination) = endpoint(context, &to) else { return Answer::NoPort };
+    let wanted = traffic(placed.rule, destination);
+    // A port that is served, if there is one.
+    let served = destination.ports.iter().find(|port| wanted.iter().any(|it| it.0 == port.protocol && (it.1..=it.2).contains(&port.port)));
+    let asked = served.map(|it| (it.protocol, it.port)).or(wanted.first().map(|it| (it.0, it.1)));
+    let Some((protocol, port)) = asked else { return Answer::NoPort };
     let mut reach = context.reach();
     let Some(passing) = reach.between(&from, &to) else { return Answer::NoPort };
     let sets = reach.sets();
@@ -86,9 +94,10 @@ fn ask(context: &Context<'_>, placed: Placed<'_>, subject: End, other: End) -> A
 }
 
 fn reasons<'a>(context: &Context<'a>, placed: Placed<'a>, asked: &[(End, End, Flow)]) -> Option<Blocked<'a>> {
-    let (subject, other, _) = asked.first()?;
+    let (subject, other, flow) = asked.first()?;
     let (Place::Pod(subject), Place::Pod(peer)) = (subject.place, other.place) else { return None };
-    let mut blocked = Blocked { placed, own: BTreeSet::new(), other: BTreeSet::new(), subject, peer };
+    let (protocol, port) = (flow.protocol, flow.port);
+    let mut blocked = Blocked { placed, own: BTreeSet::new(), other: BTreeSet::new(), subject, peer, protocol, port };
     let mut known: BTreeMap<(EndpointId, Direction), Vec<Selecting<'a>>> = BTreeMap::new();
     for (subject, other, flow) in asked {
         let sides = match placed.direction {
@@ -152,23 +161,23 @@ fn meets(part: &Traffic, (protocol, first, last): (PortProtocol, u16, u16)) -> b
     }
 }
 
-/// One end of each sort that policy tells apart.
-type Sorts<'c, K> = BTreeMap<K, Vec<(&'c str, End)>>;
+/// Ends of each sort that policy tells apart, by family: a connection has one.
+type Sorts<'c, K> = BTreeMap<(Option<Family>, K), Vec<(&'c str, End)>>;
 
 /// A pair for each two sorts of pods that policy tells apart, never a pod with itself.
 fn pairs(context: &Context<'_>, subjects: &[&Crowd<'_>], others: &[&Crowd<'_>]) -> Vec<(End, End)> {
-    let (apart_of, own_of) = (sorts(context, subjects), sorts(context, others));
+    let (subjects, others) = (sorts(context, subjects), sorts(context, others));
     let mut found = Vec::new();
-    for subjects in apart_of.apart.values() {
-        for others in own_of.apart.values() {
+    for ((family, _), subjects) in &subjects.apart {
+        for (_, others) in others.apart.iter().filter(|((it, _), _)| it == family) {
             let pairs = subjects.iter().flat_map(|a| others.iter().map(move |b| (a, b)));
             found.extend(pairs.filter(|(a, b)| a.0 != b.0).map(|(a, b)| (a.1, b.1)).next());
         }
     }
-    for (namespace, subjects) in &apart_of.own {
-        for (_, subject) in subjects.values().flatten() {
-            let others = own_of.own.get(namespace).into_iter().flat_map(BTreeMap::values);
-            let other = |sort: &Vec<(&str, End)>| sort.iter().find(|it| it.1.place != subject.place).map(|it| (*subject, it.1));
+    for (namespace, subjects) in &subjects.own {
+        for ((family, _), (_, subject)) in subjects.iter().flat_map(|(sort, ends)| ends.iter().map(move |it| (sort, it))) {
+            let others = others.own.get(namespace).into_iter().flatten().filter(|((it, _), _)| it == family);
+            let other = |(_, ends): (&_, &Vec<(&str, End)>)| ends.iter().find(|it| it.1.place != subject.place).map(|it| (*subject, it.1));
             found.extend(others.filter_map(other));
         }
     }
@@ -184,18 +193,17 @@ struct Sorted<'c> {
 
 fn sorts<'c>(context: &Context<'_>, crowds: &[&Crowd<'c>]) -> Sorted<'c> {
     let mut sorted = Sorted { apart: BTreeMap::new(), own: BTreeMap::new() };
-    for crowd in crowds {
-        for pod in crowd.pods.iter().take(2) {
-            let end = context.reach().ends(*pod).next();
-            let Some((end, alike)) = end.and_then(|end| Some((end, context.reach().alike(&end)?))) else { continue };
-            let apart = sorted.apart.entry(alike.apart).or_default();
-            if apart.len() < 2 && apart.iter().all(|it| it.0 != crowd.namespace) {
-                apart.push((crowd.namespace, end));
-            }
-            let own = sorted.own.entry(crowd.namespace).or_default().entry(alike).or_default();
-            if own.len() < 2 && own.iter().all(|it| it.1.place != end.place) {
-                own.push((crowd.namespace, end));
-            }
+    let reach = context.reach();
+    for (crowd, end) in crowds.iter().flat_map(|it| it.pods.iter().flat_map(|pod| reach.ends(*pod).map(|end| (*it, end)))) {
+        let Some(alike) = reach.alike(&end) else { continue };
+        let family = end.address.map(Family::of);
+        let apart = sorted.apart.entry((family, alike.apart)).or_default();
+        if apart.len() < 2 && apart.iter().all(|it| it.0 != crowd.namespace) {
+            apart.push((crowd.namespace, end));
+        }
+        let own = sorted.own.entry(crowd.namespace).or_default().entry((family, alike)).or_default();
+        if own.len() < 2 && own.iter().all(|it| it.1.place != end.place) {
+            own.push((crowd.namespace, end));
         }
     }
     sorted

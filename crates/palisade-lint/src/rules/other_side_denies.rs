@@ -1,10 +1,12 @@
 //! A rule whose connections are denied at the other end.
 
-use palisade_model::{Direction, Reason, Severity};
+use std::collections::BTreeSet;
+
+use palisade_model::{Direction, Peer, Protocol, Reason, Severity};
 use palisade_report::locate::rule_path;
 
 use crate::asking::Blocked;
-use crate::context::{Context, called, listed};
+use crate::context::{Context, called, listed, peers};
 use crate::finding::{Finding, Spot};
 use crate::paths;
 use crate::rule::{Needs, Rule};
@@ -41,20 +43,20 @@ fn finding(context: &Context<'_>, it: &Blocked<'_>) -> Finding {
     let message =
         if only_one(context, it) { message.replace(" and others that are", " that are").replace("at their", "at its") } else { message };
     let mut finding = Finding::new(&RULE, spot, message);
-    for reason in it.other.iter().take(1) {
-        finding.further = places(reason);
-    }
+    finding.further = it.other.first().map(places).unwrap_or_default();
     let (from, to) = match it.placed.direction {
         Direction::Egress => (subject, peer),
         Direction::Ingress => (peer, subject),
     };
-    finding.help(format!("`palisade explain --from {from} --to {to}` shows what denies it"))
+    let protocol = if it.protocol == Protocol::TCP { String::new() } else { format!(" --protocol {}", it.protocol) };
+    let port = it.port.map(|it| format!(" --port {it}")).unwrap_or_default();
+    finding.help(format!("`palisade explain --from {from} --to {to}{protocol}{port}` shows what denies it"))
 }
 
 fn only_one(context: &Context<'_>, it: &Blocked<'_>) -> bool {
-    let mut pods = std::collections::BTreeSet::new();
-    for peer in crate::context::peers(it.placed.rule) {
-        if let palisade_model::Peer::Pods { namespaces, pods: selector } = peer {
+    let mut pods = BTreeSet::new();
+    for peer in peers(it.placed.rule) {
+        if let Peer::Pods { namespaces, pods: selector } = peer {
             pods.extend(context.pods(namespaces, selector).flat_map(|it| it.pods.iter().copied()));
         }
     }

@@ -1,6 +1,6 @@
 //! A rule that accepts everything.
 
-use palisade_model::{Action, Direction, NamespaceSet, Peer, PeerSet, PortSet, Severity, Tier};
+use palisade_model::{Action, Direction, NamespaceSet, Peer, PeerSet, PortSet, Severity, Subject, Tier};
 use palisade_report::locate::rule_path;
 
 use crate::context::{Context, Placed, called, listed};
@@ -47,9 +47,21 @@ fn finding(context: &Context<'_>, placed: &Placed<'_>) -> Option<Finding> {
                 "{} rule {} accepts all traffic of all pods, so that no NetworkPolicy is asked about it",
                 rule.direction, rule.index
             );
-            Some(Finding::new(&RULE, spot("all pods, all traffic"), message).help("write Pass if NetworkPolicies are to decide"))
+            // For some pods it may well be meant: a DNS, an ingress.
+            let severity = if is_about_all(&placed.policy.subject) { Severity::Warning } else { Severity::Note };
+            let finding = Finding::new(&RULE, spot("all pods, all traffic"), message).severity(severity);
+            Some(finding.help("write Pass if NetworkPolicies are to decide"))
         }
         (Tier::Admin | Tier::NetworkPolicy | Tier::Baseline, _) => None,
+    }
+}
+
+fn is_about_all(subject: &Subject) -> bool {
+    match subject {
+        Subject::Pods { namespaces: NamespaceSet::Matching(namespaces), pods } => {
+            namespaces.selects_everything() && pods.selects_everything()
+        }
+        Subject::Pods { namespaces: NamespaceSet::Own(_), .. } | Subject::Unknown => false,
     }
 }
 
@@ -96,6 +108,12 @@ mod tests {
     fn an_admin_accept_for_all_pods_leaves_nothing_to_networkpolicy() {
         let expected = "warning ClusterNetworkPolicy c spec.ingress[0]: ingress rule 0 accepts all traffic of all pods, so that no NetworkPolicy is asked about it";
         assert_eq!(found("wide-open-rule", &admin("Accept")), [expected]);
+    }
+
+    #[test]
+    fn for_some_pods_it_may_be_meant() {
+        let some = admin("Accept").replace("subject: {namespaces: {}}", "subject: {namespaces: {matchLabels: {team: infra}}}");
+        assert_eq!(found("wide-open-rule", &some)[0].split(' ').next(), Some("note"));
     }
 
     #[test]
