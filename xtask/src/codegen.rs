@@ -15,6 +15,7 @@ const GENERATED: &[(&str, &[&str])] = &[
     ("docs/schema/matrix.v1.json", &["schema", "matrix"]),
     ("docs/schema/diff.v1.json", &["schema", "diff"]),
     ("docs/schema/allowance.v1.json", &["schema", "allowance"]),
+    ("docs/schema/overrides.v1.json", &["schema", "overrides"]),
     ("docs/schema/exposure.v1.json", &["schema", "exposure"]),
     ("docs/schema/conversion.v1.json", &["schema", "conversion"]),
     ("docs/schema/lint-report.v1.json", &["schema", "lint-report"]),

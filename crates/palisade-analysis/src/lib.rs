@@ -1,4 +1,4 @@
-//! Questions over decided policy: explain, expectations, the matrix, the difference between two clusters, exposure, what to write to allow a connection.
+//! Questions over decided policy: explain, expectations, the matrix, the difference between two clusters, exposure, what to write to allow a connection, what cluster policies override.
 //!
 //! Every verdict in here comes from `palisade_engine::decide`, or for whole clusters from `Reach`, which is held against it; this crate chooses what to ask and orders the answers for people.
 #![warn(clippy::as_conversions)]
@@ -12,6 +12,7 @@ pub mod exposure;
 mod flip;
 pub mod matrix;
 mod nearest;
+pub mod overrides;
 mod party;
 mod resolve;
 

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use palisade_engine::{Alike, AlikeApart, Selecting, Traffic, decide_direction_among, selects};
 use palisade_model::{
-    Direction, End, Endpoint, EndpointId, Flow, Path, Peer, Place, PortMatch, PortProtocol, PortSet, Protocol, Reason, Rule, Verdict,
+    Action, Direction, End, Endpoint, EndpointId, Flow, Path, Peer, Place, PortMatch, PortProtocol, PortSet, Protocol, Reason, Rule,
+    Verdict,
 };
 
 use crate::context::{Context, Crowd, Placed, peers};
@@ -21,32 +22,67 @@ pub(crate) struct Blocked<'a> {
     pub(crate) peer: EndpointId,
 }
 
+/// Every rule that accepts something between pods of which nothing passes.
+pub(crate) fn all_blocked<'a>(context: &Context<'a>) -> Vec<Blocked<'a>> {
+    context.rules().filter(|it| it.rule.action == Action::Accept).filter_map(|it| blocked(context, it)).collect()
+}
+
+/// How many pods of each side are tried before all sorts of them are.
+const FIRST: usize = 3;
+
 /// Whether the pods of a rule cannot use what it accepts. None if some can, or if there is no pair to ask about.
-pub(crate) fn blocked<'a>(context: &Context<'a>, placed: Placed<'a>) -> Option<Blocked<'a>> {
-    let mut others = Vec::new();
-    for peer in peers(placed.rule) {
-        let Peer::Pods { namespaces, pods } = peer else { return None };
-        others.extend(context.pods(namespaces, pods));
+fn blocked<'a>(context: &Context<'a>, placed: Placed<'a>) -> Option<Blocked<'a>> {
+    let selected = |peer: &'a Peer| match peer {
+        Peer::Pods { namespaces, pods } => Some((namespaces, pods)),
+        Peer::Relative(_) | Peer::Networks(_) | Peer::Nodes(_) | Peer::Domains(_) | Peer::Unreadable => None,
+    };
+    let meant = peers(placed.rule).iter().map(selected).collect::<Option<Vec<_>>>()?;
+    let others = || meant.iter().flat_map(|(namespaces, pods)| context.pods(namespaces, pods));
+    let subjects = context.subjects(placed.policy);
+    // Most rules let somebody pass.
+    for subject in subjects.iter().take(FIRST) {
+        for other in others().take(FIRST) {
+            let (Some(subject), Some(other)) = (context.end(subject), context.end(other)) else { continue };
+            if subject.place != other.place && matches!(ask(context, placed, subject, other), Answer::Passes) {
+                return None;
+            }
+        }
     }
     let mut asked = Vec::new();
-    for (subject, other) in pairs(context, &context.subjects(placed.policy), &others) {
-        let (from, to) = match placed.direction {
-            Direction::Egress => (subject, other),
-            Direction::Ingress => (other, subject),
-        };
-        let Some(destination) = endpoint(context, &to) else { continue };
-        let wanted = traffic(placed.rule, destination);
-        let Some((protocol, port)) = wanted.first().map(|it| (it.0, it.1)) else { continue };
-        let mut reach = context.reach();
-        let passing = reach.between(&from, &to)?;
-        let sets = reach.sets();
-        let mut passes = sets.parts(passing.allowed).into_iter().chain(sets.parts(passing.depends_on_dns));
-        if passes.any(|part| wanted.iter().any(|it| meets(&part, *it))) {
-            return None;
+    for (subject, other) in pairs(context, &subjects, &others().collect::<Vec<_>>()) {
+        match ask(context, placed, subject, other) {
+            Answer::Passes => return None,
+            Answer::Denied(flow) => asked.push((subject, other, flow)),
+            Answer::NoPort => {}
         }
-        asked.push((subject, other, Flow { from, to, protocol: Protocol::Port(protocol), port: Some(port), path: Path::Direct }));
     }
     reasons(context, placed, &asked)
+}
+
+enum Answer {
+    /// Some traffic of the rule passes, or may if a name resolves.
+    Passes,
+    /// None does, as for this connection.
+    Denied(Flow),
+    /// The destination has no port of that name.
+    NoPort,
+}
+
+fn ask(context: &Context<'_>, placed: Placed<'_>, subject: End, other: End) -> Answer {
+    let (from, to) = match placed.direction {
+        Direction::Egress => (subject, other),
+        Direction::Ingress => (other, subject),
+    };
+    let wanted = endpoint(context, &to).map(|it| traffic(placed.rule, it)).unwrap_or_default();
+    let Some((protocol, port)) = wanted.first().map(|it| (it.0, it.1)) else { return Answer::NoPort };
+    let mut reach = context.reach();
+    let Some(passing) = reach.between(&from, &to) else { return Answer::NoPort };
+    let sets = reach.sets();
+    let mut passes = sets.parts(passing.allowed).into_iter().chain(sets.parts(passing.depends_on_dns));
+    match passes.any(|part| wanted.iter().any(|it| meets(&part, *it))) {
+        true => Answer::Passes,
+        false => Answer::Denied(Flow { from, to, protocol: Protocol::Port(protocol), port: Some(port), path: Path::Direct }),
+    }
 }
 
 fn reasons<'a>(context: &Context<'a>, placed: Placed<'a>, asked: &[(End, End, Flow)]) -> Option<Blocked<'a>> {

@@ -1,6 +1,6 @@
 //! What checks look at: the objects as they were read, the model that they make, and who reaches whom.
 
-use std::cell::{RefCell, RefMut};
+use std::cell::{OnceCell, RefCell, RefMut};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -12,6 +12,7 @@ use palisade_model::{
     PortMatch, PortSet, Rule, RuleRef, Subject, Tier,
 };
 
+use crate::asking::{Blocked, all_blocked};
 use crate::finding::Spot;
 use crate::paths::{self, Of};
 
@@ -24,6 +25,7 @@ pub struct Context<'a> {
     /// What they mean to a controller that does not know whose policies are whose.
     pub blind: &'a Model,
     reach: RefCell<Reach<'a>>,
+    blocked: OnceCell<Vec<Blocked<'a>>>,
     crowds: BTreeMap<&'a str, Vec<Crowd<'a>>>,
     /// Pods on the network of their node, by namespace.
     host_pods: BTreeMap<&'a str, Vec<&'a HostPod>>,
@@ -116,6 +118,7 @@ impl<'a> Context<'a> {
             model,
             blind,
             reach: RefCell::new(compiled.reach()),
+            blocked: OnceCell::new(),
             crowds,
             host_pods,
             values: [of_pods, of_namespaces],
@@ -135,22 +138,20 @@ impl<'a> Context<'a> {
         self.reach.borrow_mut()
     }
 
+    /// Rules that accept something between pods of which nothing passes.
+    pub(crate) fn blocked(&self) -> &[Blocked<'a>] {
+        self.blocked.get_or_init(|| all_blocked(self))
+    }
+
     /// The texts.
     pub(crate) fn sources(&self) -> &'a Sources {
         self.index.sources()
     }
 
-    /// Every object as it was read.
-    pub(crate) fn objects(&self) -> impl Iterator<Item = (&'a ObjectKey, &'a Body)> {
-        self.index.objects()
-    }
-
     /// The NetworkPolicies that count, as they were read.
     pub(crate) fn network_policies(&self) -> impl Iterator<Item = (&'a ObjectKey, &'a NetworkPolicy)> {
-        self.objects().filter_map(|(key, body)| match body {
-            Body::NetworkPolicy(it) if self.ours.contains(key) => Some((key, it)),
-            _ => None,
-        })
+        let all = self.index.objects().filter_map(|(key, body)| if let Body::NetworkPolicy(it) = body { Some((key, it)) } else { None });
+        all.filter(|(key, _)| self.ours.contains(key))
     }
 
     /// Whether a field was written, whatever its value.
@@ -316,5 +317,8 @@ pub(crate) fn ports(rule: &Rule) -> &[PortMatch] {
 
 /// `np/shop/db` as people say it: `NetworkPolicy shop/db`.
 pub(crate) fn called(policy: &PolicyRef) -> String {
-    ObjectKey::from(policy).to_string()
+    match &policy.namespace {
+        Some(namespace) => format!("{} {namespace}/{}", policy.kind.as_str(), policy.name),
+        None => format!("{} {}", policy.kind.as_str(), policy.name),
+    }
 }

@@ -280,19 +280,21 @@ mod tests {
         let fixed = fixed(&text);
         let after = text.replace("  - from:\n    - podSelector:\n        matchLabels: {app: api}\n", "");
         assert_eq!(fixed.iter().map(|it| it.after.as_str()).collect::<Vec<_>>(), [after]);
-        let diff = fixed[0].diff.lines().skip(2).collect::<Vec<_>>().join("\n");
+        let diff = fixed[0].diff.lines().skip(2).collect::<Vec<_>>();
         assert_eq!(
             diff,
-            "@@ -8,9 +8,6 @@
-   - from:
-     - podSelector: {}
-   # the api
--  - from:
--    - podSelector:
--        matchLabels: {app: api}
- 
-   # last
-   - from:"
+            [
+                "@@ -8,9 +8,6 @@",
+                "   - from:",
+                "     - podSelector: {}",
+                "   # the api",
+                "-  - from:",
+                "-    - podSelector:",
+                "-        matchLabels: {app: api}",
+                " ",
+                "   # last",
+                "   - from:"
+            ]
         );
     }
 

@@ -62,19 +62,21 @@ pub(crate) fn peer_selector(rule: &RuleRef, at: usize, of: Of) -> Vec<FieldPath>
     }
 }
 
+/// By every spelling that some version of the APIs has.
 fn within_pods(holder: &FieldPath, of: Of) -> Vec<FieldPath> {
-    let nested = ["pods", "namespaceAndPodSelector"].map(|it| holder.clone().field(it));
-    match of {
-        Of::Pods => nested.into_iter().map(|it| it.field("podSelector")).collect(),
-        Of::Namespaces => {
-            let plain = ["namespaces", "namespaceSelector"].map(|it| holder.clone().field(it));
-            let inside = nested.into_iter().flat_map(|it| {
-                [it.clone().field("namespaceSelector"), it.clone().field("namespaces"), it.field("namespaces").field("namespaceSelector")]
-            });
-            let deep = holder.clone().field("namespaces").field("namespaceSelector");
-            inside.chain([deep]).chain(plain).collect()
-        }
-    }
+    let spellings: &[&[&str]] = match of {
+        Of::Pods => &[&["pods", "podSelector"], &["namespaceAndPodSelector", "podSelector"], &["namespacedPods", "pods", "podSelector"]],
+        Of::Namespaces => &[
+            &["pods", "namespaceSelector"],
+            &["pods", "namespaces", "namespaceSelector"],
+            &["namespaceAndPodSelector", "namespaceSelector"],
+            &["namespacedPods", "namespaces", "namespaceSelector"],
+            &["namespaces", "namespaceSelector"],
+            &["namespaceSelector"],
+            &["namespaces"],
+        ],
+    };
+    spellings.iter().map(|it| it.iter().fold(holder.clone(), |path, field| path.field(*field))).collect()
 }
 
 /// Where a requirement of a selector stands, given where the selector may.

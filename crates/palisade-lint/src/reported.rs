@@ -1,6 +1,6 @@
 //! From findings to the report that leaves the house.
 
-use palisade_k8s::Sources;
+use palisade_k8s::{ObjectKey, Sources};
 use palisade_report::locate::mark_of;
 use palisade_report::v1;
 
@@ -46,7 +46,13 @@ fn finding(it: &Finding, sources: &Sources) -> v1::LintFinding {
 fn spot(it: &Spot, sources: &Sources) -> v1::LintPlace {
     let mark = mark_of(sources, &it.object, &it.paths, it.label.clone());
     let path = mark.as_ref().map(|it| it.path.clone()).or_else(|| it.paths.first().map(ToString::to_string));
-    v1::LintPlace { object: it.object.to_string(), path: path.unwrap_or_default(), mark }
+    v1::LintPlace { object: called(&it.object), path: path.unwrap_or_default(), mark }
+}
+
+/// `NetworkPolicy shop/db`, without the group that some kinds have in their keys.
+fn called(key: &ObjectKey) -> String {
+    let kind = key.kind.split('.').next().unwrap_or_default();
+    ObjectKey { kind: kind.into(), ..key.clone() }.to_string()
 }
 
 /// What a rule is about.

@@ -23,6 +23,7 @@ pub mod matrix;
 pub mod matrix_html;
 pub mod matrix_svg;
 mod matrix_text;
+pub mod overrides;
 mod probed;
 mod sarif;
 mod standing;

@@ -7,6 +7,7 @@ mod exposure;
 mod lab;
 mod lint;
 mod matrix;
+mod overrides;
 mod status;
 
 use schemars::JsonSchema;
@@ -19,6 +20,10 @@ pub use exposure::{Exposed, Exposure, ExposureExample, ExposureLabelled, Exposur
 pub use lab::{Found, LabNode, LabPod, LabService, LabStatus, Probe, ProbeReport};
 pub use lint::{LintFinding, LintPlace, LintReport, LintRule};
 pub use matrix::{Matrix, MatrixEnd, MatrixRow, MatrixTraffic};
+pub use overrides::{
+    OverriddenBy, OverriddenExtent, OverriddenPart, OverriddenPolicy, Override, OverrideComparison, OverridePair, OverrideReport,
+    OverrideRule, OverrideTie, OverrideTieKind, OverridingPolicy,
+};
 pub use status::{Status, StatusController, StatusEnds, StatusPolicies};
 
 /// The `apiVersion` of everything in here.

@@ -1,6 +1,7 @@
 //! Every argument, with its help. `--help` is documentation.
 
 pub(crate) mod allow;
+pub(crate) mod overrides;
 
 use std::path::PathBuf;
 
@@ -22,6 +23,7 @@ Examples:
   palisade allow shop/web shop/db 5432 -f manifests/              what to write so that it is allowed
   palisade convert --to clusternetworkpolicy -f manifests/        policies in another shape, with the same reach
   palisade lint -f manifests/                                     what is probably wrong with policies that are valid
+  palisade overrides -f manifests/                                where cluster policies override NetworkPolicies
   palisade lab up -f manifests/                                   a cluster of namespaces, with real packets
 
 As a kubectl plugin: name the binary kubectl-palisade, on your PATH, and say `kubectl palisade …`.
@@ -62,6 +64,7 @@ pub(crate) enum Command {
     Allow(allow::AllowArgs),
     Convert(crate::convert::ConvertArgs),
     Lint(crate::lint::LintArgs),
+    Overrides(overrides::OverridesArgs),
     Status(StatusArgs),
     Nft(NftArgs),
     Lab(crate::lab::LabArgs),
@@ -527,6 +530,8 @@ pub(crate) enum SchemaOf {
     Conversion,
     /// The schema of `lint -o json`
     LintReport,
+    /// The schema of `overrides -o json`
+    Overrides,
     /// The schema of `status -o json`
     Status,
     /// The schema of `lab probe -o json`

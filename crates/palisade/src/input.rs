@@ -25,7 +25,8 @@ pub(crate) fn read_objects(args: &InputArgs) -> Result<(Index, Vec<String>)> {
     Ok(indexed(gather(args)?, &controller(&args.controller_name)?))
 }
 
-fn gather(args: &InputArgs) -> Result<Gathered> {
+/// The texts, before they are read.
+pub(crate) fn gather(args: &InputArgs) -> Result<Gathered> {
     Ok(match args.filename.is_empty() {
         false => folder::read(&args.filename.iter().map(|it| folder::Input::from_arg(it)).collect::<Vec<_>>()),
         true => live::list(&live::LiveOptions {

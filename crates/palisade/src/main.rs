@@ -17,6 +17,7 @@ mod matrix;
 mod names;
 mod nft;
 mod outcome;
+mod overrides;
 mod printer;
 mod schema;
 mod status;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         cli::Command::Allow(args) => allow::run(args),
         cli::Command::Convert(args) => convert::run(args),
         cli::Command::Lint(args) => lint::run(args),
+        cli::Command::Overrides(args) => overrides::run(args),
         cli::Command::Status(args) => status::run(args),
         cli::Command::Nft(args) => nft::run(args),
         cli::Command::Lab(args) => lab::run(args, printer),

@@ -16,6 +16,7 @@ pub(crate) const NAMES: &[(&str, &str, &str)] = &[
     ("Diff", "kind", "the answer of `palisade diff`"),
     ("Allowance", "kind", "the answer of `palisade allow`"),
     ("Conversion", "kind", "the answer of `palisade convert`"),
+    ("OverrideReport", "kind", "the answer of `palisade overrides`"),
     ("ProbeReport", "kind", "the answer of `palisade lab probe`"),
     ("LabStatus", "kind", "the answer of `palisade lab status`"),
     ("Denial", "kind", "a denied connection: a line of `palisade lab denied`"),

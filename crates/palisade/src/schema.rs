@@ -18,6 +18,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<Outcome> {
         SchemaOf::Allowance => schema_of::<v1::Allowance>()?,
         SchemaOf::Conversion => schema_of::<v1::Conversion>()?,
         SchemaOf::LintReport => schema_of::<v1::LintReport>()?,
+        SchemaOf::Overrides => schema_of::<v1::OverrideReport>()?,
         SchemaOf::Status => schema_of::<v1::Status>()?,
         SchemaOf::ProbeReport => schema_of::<v1::ProbeReport>()?,
         SchemaOf::LabStatus => schema_of::<v1::LabStatus>()?,

@@ -25,7 +25,7 @@ pub(super) struct Asking<'m> {
 
 /// An end of a question.
 #[derive(Clone, Copy)]
-enum Asked<'m> {
+pub(crate) enum Asked<'m> {
     Kind(Id, &'m Kind),
     Range(IpAddr),
 }
@@ -121,7 +121,8 @@ fn questions(sets: &PortSets, set: PortSetId) -> Vec<(Protocol, Option<u16>)> {
     sets.parts(set).into_iter().map(question).collect()
 }
 
-fn is_pair(between: Between, from: &Asked<'_>, to: &Asked<'_>) -> bool {
+/// Whether a line is about these two.
+pub(crate) fn is_pair(between: Between, from: &Asked<'_>, to: &Asked<'_>) -> bool {
     let (Asked::Kind(a, from), Asked::Kind(b, to)) = (from, to) else { return true };
     let same = from.namespace == to.namespace;
     let apart = match between {
@@ -133,7 +134,7 @@ fn is_pair(between: Between, from: &Asked<'_>, to: &Asked<'_>) -> bool {
 }
 
 /// The ends of a connection in one version, of the wanted family or else of one they have in common.
-fn ends(from: Asked<'_>, to: Asked<'_>, family: Option<Family>, slots: fn(&Kind) -> &[Slot]) -> Option<(End, End)> {
+pub(crate) fn ends(from: Asked<'_>, to: Asked<'_>, family: Option<Family>, slots: fn(&Kind) -> &[Slot]) -> Option<(End, End)> {
     let of = |asked: Asked<'_>| -> Vec<(Option<Family>, End)> {
         match asked {
             Asked::Kind(_, kind) => slots(kind).iter().map(|it| (it.family, it.end)).collect(),

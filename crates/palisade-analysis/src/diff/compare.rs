@@ -12,23 +12,23 @@ use crate::matrix::units::Slot;
 
 /// What has become of the connections of a pair. The sets are apart from one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Delta {
-    pub(super) presence: Presence,
+pub(crate) struct Delta {
+    pub(crate) presence: Presence,
     /// Only where the families differ.
-    pub(super) family: Option<Family>,
-    pub(super) traffic: Traffic,
+    pub(crate) family: Option<Family>,
+    pub(crate) traffic: Traffic,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Traffic {
+pub(crate) struct Traffic {
     /// Allowed now, and not before.
-    pub(super) opened: PortSetId,
+    pub(crate) opened: PortSetId,
     /// Denied before, and now allowed if a name resolves.
-    pub(super) opened_by_name: PortSetId,
+    pub(crate) opened_by_name: PortSetId,
     /// Denied or dependent now, and not before.
-    pub(super) closed: PortSetId,
+    pub(crate) closed: PortSetId,
     /// Allowed before, and now only if a name resolves.
-    pub(super) closed_but_by_name: PortSetId,
+    pub(crate) closed_but_by_name: PortSetId,
 }
 
 const NOTHING: Traffic =
@@ -36,15 +36,15 @@ const NOTHING: Traffic =
 
 /// Pairs that differ, each with what differs.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(crate) struct Found {
     /// Kinds of different namespaces, by how those tell them apart: source, destination.
-    pub(super) far: BTreeMap<Delta, Vec<(Id, Id)>>,
+    pub(crate) far: BTreeMap<Delta, Vec<(Id, Id)>>,
     /// Kinds of one namespace: source, destination.
-    pub(super) near: BTreeMap<Delta, Vec<(Id, Id)>>,
+    pub(crate) near: BTreeMap<Delta, Vec<(Id, Id)>>,
     /// From kinds to ranges.
-    pub(super) outward: BTreeMap<Delta, Vec<(Id, Id)>>,
+    pub(crate) outward: BTreeMap<Delta, Vec<(Id, Id)>>,
     /// To kinds from ranges: the kind first here, too.
-    pub(super) inward: BTreeMap<Delta, Vec<(Id, Id)>>,
+    pub(crate) inward: BTreeMap<Delta, Vec<(Id, Id)>>,
 }
 
 /// Answers by family; those of pods without an address may be of either.
@@ -55,22 +55,22 @@ struct Answers {
     v6: Option<ReachEnd>,
 }
 
-pub(super) struct Comparison<'w, 'o, 'n> {
-    pub(super) old: &'w mut Reach<'o>,
-    pub(super) new: &'w mut Reach<'n>,
-    pub(super) members: &'w Members,
+pub(crate) struct Comparison<'w, 'o, 'n> {
+    pub(crate) old: &'w mut Reach<'o>,
+    pub(crate) new: &'w mut Reach<'n>,
+    pub(crate) members: &'w Members,
     /// Ranges of addresses outside, cut where either version cuts them.
-    pub(super) ranges: &'w [(std::net::IpAddr, std::net::IpAddr)],
-    pub(super) filter: &'w Filter,
-    pub(super) sets: PortSets,
-    pub(super) wanted: PortSetId,
-    pub(super) known: HashMap<Both<Option<ReachEnd>>, Traffic>,
-    pub(super) found: Found,
+    pub(crate) ranges: &'w [(std::net::IpAddr, std::net::IpAddr)],
+    pub(crate) filter: &'w Filter,
+    pub(crate) sets: PortSets,
+    pub(crate) wanted: PortSetId,
+    pub(crate) known: HashMap<Both<Option<ReachEnd>>, Traffic>,
+    pub(crate) found: Found,
 }
 
 impl Comparison<'_, '_, '_> {
     /// Compares all pairs that can differ.
-    pub(super) fn work_out(&mut self, affected: &[Affected]) {
+    pub(crate) fn work_out(&mut self, affected: &[Affected]) {
         self.near(affected);
         self.far(affected);
         self.outside(affected);

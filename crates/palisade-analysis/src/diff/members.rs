@@ -10,50 +10,50 @@ use crate::explain::stands_for_workload;
 use crate::matrix::units::{Slot, slots, workload};
 
 /// A place in one of the lists of `Members`.
-pub(super) type Id = u32;
+pub(crate) type Id = u32;
 
 /// Pods that no policy of either version tells apart, all of one namespace.
 #[derive(Debug)]
-pub(super) struct Kind {
-    pub(super) pods: Both<Option<EndpointId>>,
+pub(crate) struct Kind {
+    pub(crate) pods: Both<Option<EndpointId>>,
     /// As other namespaces tell it apart.
-    pub(super) apart: Id,
-    pub(super) namespace: Id,
+    pub(crate) apart: Id,
+    pub(crate) namespace: Id,
     /// Workloads that have pods of this kind, sorted.
-    pub(super) units: Vec<Id>,
-    pub(super) slots: Both<Vec<Slot>>,
+    pub(crate) units: Vec<Id>,
+    pub(crate) slots: Both<Vec<Slot>>,
     /// One pod that nobody stands beside.
-    pub(super) lone: bool,
+    pub(crate) lone: bool,
     /// Whether it is asked about.
-    pub(super) focus: bool,
+    pub(crate) focus: bool,
     /// Whether what is seen of it differs between the versions.
-    pub(super) touched: bool,
+    pub(crate) touched: bool,
 }
 
 /// Kinds that fare alike with every end outside of their namespaces.
 #[derive(Debug)]
-pub(super) struct Apart {
-    pub(super) slots: Both<Vec<Slot>>,
-    pub(super) kinds: Vec<Id>,
-    pub(super) focus: bool,
-    pub(super) touched: bool,
+pub(crate) struct Apart {
+    pub(crate) slots: Both<Vec<Slot>>,
+    pub(crate) kinds: Vec<Id>,
+    pub(crate) focus: bool,
+    pub(crate) touched: bool,
 }
 
 /// Everybody.
 #[derive(Debug, Default)]
-pub(super) struct Members {
-    pub(super) units: Vec<Unit>,
-    pub(super) kinds: Vec<Kind>,
-    pub(super) aparts: Vec<Apart>,
+pub(crate) struct Members {
+    pub(crate) units: Vec<Unit>,
+    pub(crate) kinds: Vec<Kind>,
+    pub(crate) aparts: Vec<Apart>,
     /// The kinds of each namespace.
-    pub(super) namespaces: Vec<Vec<Id>>,
+    pub(crate) namespaces: Vec<Vec<Id>>,
 }
 
 /// One of each version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Both<T> {
-    pub(super) old: T,
-    pub(super) new: T,
+pub(crate) struct Both<T> {
+    pub(crate) old: T,
+    pub(crate) new: T,
 }
 
 /// A pod of each version that are held against each other.
@@ -62,12 +62,12 @@ type OwnKey = (Both<Vec<(Option<Family>, Alike)>>, bool);
 type ApartKey = (Both<Vec<(Option<Family>, AlikeApart)>>, bool);
 
 impl Kind {
-    pub(super) fn presence(&self) -> Presence {
+    pub(crate) fn presence(&self) -> Presence {
         presence(&self.pods)
     }
 
     /// Whether it can be an end of a connection that is like this.
-    pub(super) fn is_of(&self, connection: Presence) -> bool {
+    pub(crate) fn is_of(&self, connection: Presence) -> bool {
         match connection {
             Presence::Both => self.presence() == Presence::Both,
             Presence::New => self.pods.new.is_some(),
@@ -84,16 +84,16 @@ fn presence(pair: &Pair) -> Presence {
     }
 }
 
-pub(super) fn id(place: usize) -> Id {
+pub(crate) fn id(place: usize) -> Id {
     Id::try_from(place).unwrap_or(Id::MAX)
 }
 
-pub(super) fn place(id: Id) -> usize {
+pub(crate) fn place(id: Id) -> usize {
     usize::try_from(id).unwrap_or(usize::MAX)
 }
 
 impl Members {
-    pub(super) fn of<'s>(old: &'s Version<'_, '_>, new: &'s Version<'_, '_>, filter: &'s Filter) -> Members {
+    pub(crate) fn of<'s>(old: &'s Version<'_, '_>, new: &'s Version<'_, '_>, filter: &'s Filter) -> Members {
         let mut sorting = Sorting { old, new, filter, members: Members::default(), own: HashMap::new(), apart: HashMap::new() };
         let mut namespaces: BTreeMap<&str, Id> = BTreeMap::new();
         for (name, pods) in pairs(old, new) {
@@ -119,20 +119,20 @@ impl Members {
         members
     }
 
-    pub(super) fn kind(&self, at: Id) -> Option<&Kind> {
+    pub(crate) fn kind(&self, at: Id) -> Option<&Kind> {
         self.kinds.get(place(at))
     }
 
-    pub(super) fn apart(&self, at: Id) -> Option<&Apart> {
+    pub(crate) fn apart(&self, at: Id) -> Option<&Apart> {
         self.aparts.get(place(at))
     }
 
-    pub(super) fn namespace_of(&self, kind: Id) -> Id {
+    pub(crate) fn namespace_of(&self, kind: Id) -> Id {
         self.kind(kind).map_or(Id::MAX, |it| it.namespace)
     }
 
     /// The kinds of a namespace.
-    pub(super) fn of_namespace(&self, namespace: Id) -> &[Id] {
+    pub(crate) fn of_namespace(&self, namespace: Id) -> &[Id] {
         self.namespaces.get(place(namespace)).map_or(&[], Vec::as_slice)
     }
 }

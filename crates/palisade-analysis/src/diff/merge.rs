@@ -8,18 +8,18 @@ use super::members::{Id, Members};
 
 /// Everybody on one side against everybody on the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
-    pub(super) delta: Delta,
-    pub(super) between: Between,
-    pub(super) from: Ends,
-    pub(super) to: Ends,
+pub(crate) struct Line {
+    pub(crate) delta: Delta,
+    pub(crate) between: Between,
+    pub(crate) from: Ends,
+    pub(crate) to: Ends,
 }
 
 /// Kinds and ranges, sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Ends {
-    pub(super) kinds: Vec<Id>,
-    pub(super) ranges: Vec<Id>,
+pub(crate) struct Ends {
+    pub(crate) kinds: Vec<Id>,
+    pub(crate) ranges: Vec<Id>,
 }
 
 /// Which side the lines are gathered under.
@@ -40,7 +40,7 @@ enum Others {
     WholeOwn,
 }
 
-pub(super) fn lines(members: &Members, found: &Found) -> Vec<Line> {
+pub(crate) fn lines(members: &Members, found: &Found) -> Vec<Line> {
     let deltas: BTreeSet<&Delta> = found.far.keys().chain(found.near.keys()).collect();
     let mut lines = Vec::new();
     for delta in deltas {

@@ -3,11 +3,11 @@
 //! Pods are held against each other by name or by workload and reduced to the kinds that neither version tells apart; a pair of kinds is compared
 //! once, and only if it can differ. Who changes alike is one line. Nodes are not part of it, as in the matrix.
 
-mod because;
-mod compare;
-mod members;
-mod merge;
-mod suspects;
+pub(crate) mod because;
+pub(crate) mod compare;
+pub(crate) mod members;
+pub(crate) mod merge;
+pub(crate) mod suspects;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +20,7 @@ use palisade_model::{Direction, End, Family, Model, Place, PortProtocol, Reason,
 use self::compare::{Comparison, Found};
 use self::members::{Id, Members, place};
 use self::merge::{Ends, Line};
+use self::suspects::Affected;
 use crate::matrix::Selection;
 use crate::matrix::outside::KnownAddresses;
 
@@ -158,6 +159,11 @@ pub struct Diff {
 }
 
 impl Focus {
+    /// The same in both versions.
+    pub(crate) fn of(selection: Selection) -> Focus {
+        Focus { old: Some(selection.clone()), new: Some(selection) }
+    }
+
     /// Reads an end as the matrix does. It has to be in one of the versions.
     pub fn parse(old: &Model, new: &Model, text: &str) -> Result<Focus, String> {
         match (Selection::parse(old, text), Selection::parse(new, text)) {
@@ -174,6 +180,15 @@ impl Focus {
 impl Version<'_, '_> {
     /// What differs from an older version.
     pub fn changes_since(&mut self, old: &mut Version<'_, '_>, filter: &Filter) -> Diff {
+        let compared = self.compared_with(old, filter);
+        let mut because = because::Asking::new(old.model, self.model, &compared.members, &compared.ranges, &compared.affected);
+        let because = |line: &Line| because.of(&compared.sets, line);
+        let told = compared.told(because).into_iter().map(|(change, because)| Change { because, ..change });
+        Diff { changes: told.collect(), units: compared.members.units, sets: compared.sets }
+    }
+
+    /// The same before anybody asks why.
+    pub(crate) fn compared_with(&mut self, old: &mut Version<'_, '_>, filter: &Filter) -> Compared {
         let members = Members::of(old, self, filter);
         let ranges = ranges(old, self);
         let ends: Vec<End> = ranges.iter().map(|it| outside(it.0)).collect();
@@ -189,12 +204,29 @@ impl Version<'_, '_> {
         comparison.work_out(&affected);
         let Comparison { found, sets, .. } = comparison;
         let lines = merge::lines(&members, &found);
-        let telling = Telling::of(&members, &ranges);
-        let mut because = because::Asking::new(old.model, self.model, &members, &ranges, &affected);
-        let mut changes: Vec<Change> = lines.iter().map(|line| telling.change(line, because.of(&sets, line))).collect();
+        Compared { members, ranges, affected, lines, sets }
+    }
+}
+
+/// Two versions, compared.
+#[derive(Debug)]
+pub(crate) struct Compared {
+    pub(crate) members: Members,
+    /// Addresses outside, the first and the last of each range.
+    pub(crate) ranges: Vec<(IpAddr, IpAddr)>,
+    affected: Vec<Affected>,
+    pub(crate) lines: Vec<Line>,
+    pub(crate) sets: PortSets,
+}
+
+impl Compared {
+    /// Lines as changes without a reason, by verb, then destination, then source; each with something that is worked out of its line.
+    pub(crate) fn told<T>(&self, mut of: impl FnMut(&Line) -> T) -> Vec<(Change, T)> {
+        let telling = Telling::of(&self.members, &self.ranges);
+        let mut changes: Vec<(Change, T)> = self.lines.iter().map(|line| (telling.change(line, Vec::new()), of(line))).collect();
         let key = |group: &Group| (group.units.is_empty(), group.units.iter().map(|it| it.unit).collect::<Vec<_>>(), group.ranges.clone());
-        changes.sort_by_cached_key(|it| (it.verb, key(&it.to), key(&it.from), it.family));
-        Diff { units: members.units, changes, sets }
+        changes.sort_by_cached_key(|(it, _)| (it.verb, key(&it.to), key(&it.from), it.family));
+        changes
     }
 }
 

@@ -11,16 +11,16 @@ use super::members::{Both, Id, Kind, Members, id};
 
 /// What a policy that has changed can make differ, in one direction.
 #[derive(Debug)]
-pub(super) struct Affected {
-    pub(super) direction: Direction,
+pub(crate) struct Affected {
+    pub(crate) direction: Direction,
     /// Kinds that it speaks about, in either version.
-    pub(super) subjects: Vec<Id>,
-    pub(super) peers: Peers,
+    pub(crate) subjects: Vec<Id>,
+    pub(crate) peers: Peers,
 }
 
 /// Whom it can make a difference with.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Peers {
+pub(crate) enum Peers {
     All,
     Some { kinds: Vec<Id>, ranges: Vec<Id> },
 }
@@ -35,7 +35,7 @@ enum Change {
 }
 
 /// What has changed, policy by policy.
-pub(super) fn affected(old: &Version<'_, '_>, new: &Version<'_, '_>, members: &Members, ranges: &[End]) -> Vec<Affected> {
+pub(crate) fn affected(old: &Version<'_, '_>, new: &Version<'_, '_>, members: &Members, ranges: &[End]) -> Vec<Affected> {
     let mut policies: BTreeMap<&PolicyRef, Both<Option<&Policy>>> = BTreeMap::new();
     for policy in &old.model.policies {
         policies.entry(&policy.origin).or_default().old = Some(policy);
@@ -141,7 +141,7 @@ fn peers(model: &Model, members: &Members, ranges: &[End], rules: &[&Rule]) -> P
     Peers::Some { kinds: kinds.into_iter().collect(), ranges }
 }
 
-fn speaks_of(model: &Model, peer: &Peer, endpoint: &Endpoint) -> bool {
+pub(crate) fn speaks_of(model: &Model, peer: &Peer, endpoint: &Endpoint) -> bool {
     match peer {
         Peer::Pods { namespaces, pods } => {
             let namespace = match namespaces {

@@ -43,25 +43,31 @@ fn finding(policy: &Policy) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::testing::{cnp, found, index};
+    use crate::testing::{cnp, found};
 
-    const SPEC: &str = "  tier: Admin\n  priority: 1\n  subject: {namespaces: {}}";
+    fn lint(name: &str, kind: &str, spec: &str) -> Vec<String> {
+        let text = cnp(name, spec).replace("v1alpha2", "v1alpha1").replace("ClusterNetworkPolicy", kind);
+        found("deprecated-shape", &text)
+    }
 
     #[test]
     fn every_old_shape_is_found() {
-        let mut policy = index(&cnp("c", SPEC)).snapshot().model.policies.remove(0);
-        let mut told = |kind, shape| {
-            (policy.origin.kind, policy.shape) = (kind, shape);
-            finding(&policy).map(|it| it.message).unwrap_or_default()
-        };
-        assert!(told(PolicyKind::AdminNetworkPolicy, Shape::Early).contains("later versions"));
-        assert!(told(PolicyKind::BaselineAdminNetworkPolicy, Shape::Late).contains("ClusterNetworkPolicy has replaced"));
-        assert!(told(PolicyKind::Kep2091, Shape::Kep2091).contains("larger priority wins"));
+        let late = "  priority: 1\n  subject: {namespaces: {}}\n  ingress:\n  - {action: Deny, from: [{namespaces: {}}]}";
+        let expected = "warning AdminNetworkPolicy a apiVersion: is written in an API that ClusterNetworkPolicy has replaced";
+        assert_eq!(lint("a", "AdminNetworkPolicy", late), [expected]);
+        let expected = "warning BaselineAdminNetworkPolicy default apiVersion: is written in an API that ClusterNetworkPolicy has replaced";
+        assert_eq!(lint("default", "BaselineAdminNetworkPolicy", &late.replace("  priority: 1\n", "")), [expected]);
+        let early = late.replace("from: [{namespaces: {}}]", "from: [{namespaces: {sameLabels: [team]}}]");
+        let expected = "warning AdminNetworkPolicy a apiVersion: is written in a shape that later versions of its API do not take";
+        assert_eq!(lint("a", "AdminNetworkPolicy", &early), [expected]);
+        let proposed = "  priority: 1\n  subject: {namespaceSelector: {}}\n  ingress:\n  - {action: Deny, from: [{namespaces: {self: true}}], l4Selector: {allPorts: true}}";
+        let expected = "warning AdminNetworkPolicy a apiVersion: is written in the shape that KEP-2091 proposed, where a larger priority wins and which no \
+                        release of the API has had";
+        assert_eq!(lint("a", "AdminNetworkPolicy", proposed), [expected]);
     }
 
     #[test]
     fn the_api_of_today_is_fine() {
-        assert_eq!(found("deprecated-shape", &cnp("c", SPEC)), Vec::<String>::new());
+        assert_eq!(found("deprecated-shape", &cnp("c", "  tier: Admin\n  priority: 1\n  subject: {namespaces: {}}")), Vec::<String>::new());
     }
 }

@@ -1,6 +1,7 @@
 //! Cluster policies of one priority that do not agree.
 
 use palisade_engine::{Outcome, Selecting, decide_direction_among};
+use palisade_k8s::FieldPath;
 use palisade_model::{
     Action, Direction, End, EndpointId, Flow, IpBlock, NodeId, Path, Peer, Place, Policy, PortProtocol, Protocol, Rule as PolicyRule,
     Severity, Tier,
@@ -44,19 +45,24 @@ fn pair(context: &Context<'_>, first: &Policy, second: &Policy) -> Option<Findin
         return None;
     }
     let (direction, a, b) = Direction::BOTH.into_iter().find_map(|it| conflict(first, second, it).map(|(a, b)| (it, a, b)))?;
-    let spot = |policy: &Policy, label: String| Spot::of(&policy.origin, vec![paths::field("priority")], label);
+    let spot =
+        |policy: &Policy, label: &str| Spot::of(&policy.origin, vec![paths::field("priority"), FieldPath::default().field("kind")], label);
     let finding = |message: String| {
-        Finding::new(&RULE, spot(second, "the same priority".to_owned()), message)
-            .further(spot(first, "the same priority; it wins by its name".to_owned()))
+        Finding::new(&RULE, spot(second, "the same place in the tier"), message)
+            .further(spot(first, "the same place in the tier; it wins by its name"))
             .help("give them different priorities")
     };
-    let name = called(&first.origin);
+    // The same number means different things in different kinds.
+    let name = match first.origin.kind == second.origin.kind {
+        true => format!("has the priority of {}", called(&first.origin)),
+        false => format!("has the same place in the tier as {}", called(&first.origin)),
+    };
     if let Some(now) = Direction::BOTH.into_iter().find_map(|it| disagreement(context, first, second, it)) {
-        let message = format!("has the priority of {name}, and they differ about {}: {} there, {} here", now.what, now.first, now.second);
+        let message = format!("{name}, and they differ about {}: {} there, {} here", now.what, now.first, now.second);
         return Some(finding(message));
     }
     let message = format!(
-        "has the priority of {name}, and would differ about {direction} of a pod that both select: rule {} there would {}, rule {} here would {}",
+        "{name}, and would differ about {direction} of a pod that both select: rule {} there would {}, rule {} here would {}",
         a.index, a.action, b.index, b.action
     );
     Some(finding(message).severity(Severity::Note))

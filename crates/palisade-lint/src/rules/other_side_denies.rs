@@ -1,9 +1,9 @@
 //! A rule whose connections are denied at the other end.
 
-use palisade_model::{Action, Direction, Reason, Severity};
+use palisade_model::{Direction, Reason, Severity};
 use palisade_report::locate::rule_path;
 
-use crate::asking::{Blocked, blocked};
+use crate::asking::Blocked;
 use crate::context::{Context, called, listed};
 use crate::finding::{Finding, Spot};
 use crate::paths;
@@ -22,9 +22,7 @@ pub(crate) const RULE: Rule = Rule {
 };
 
 fn check(context: &Context<'_>) -> Vec<Finding> {
-    let accepts = context.rules().filter(|it| it.rule.action == Action::Accept);
-    let found = accepts.filter_map(|it| blocked(context, it)).filter(|it| it.own.is_empty());
-    found.map(|it| finding(context, &it)).collect()
+    context.blocked().iter().filter(|it| it.own.is_empty()).map(|it| finding(context, it)).collect()
 }
 
 fn finding(context: &Context<'_>, it: &Blocked<'_>) -> Finding {

@@ -1,10 +1,10 @@
 //! A rule of a NetworkPolicy that a cluster policy denies in advance.
 
-use palisade_model::{Action, Severity, Tier};
+use palisade_model::{Severity, Tier};
 use palisade_report::locate::rule_path;
 
 use super::other_side_denies::{places, said};
-use crate::asking::{Blocked, blocked};
+use crate::asking::Blocked;
 use crate::context::{Context, listed};
 use crate::finding::{Finding, Spot};
 use crate::rule::{Needs, Rule};
@@ -24,9 +24,8 @@ fn check(context: &Context<'_>) -> Vec<Finding> {
     if context.model.policies.iter().all(|it| it.tier != Tier::Admin) {
         return Vec::new();
     }
-    let accepts = context.rules().filter(|it| it.rule.action == Action::Accept && it.policy.tier == Tier::NetworkPolicy);
-    let found = accepts.filter_map(|it| blocked(context, it)).filter(|it| !it.own.is_empty());
-    found.map(|it| finding(&it)).collect()
+    let found = context.blocked().iter().filter(|it| it.placed.policy.tier == Tier::NetworkPolicy && !it.own.is_empty());
+    found.map(finding).collect()
 }
 
 fn finding(it: &Blocked<'_>) -> Finding {

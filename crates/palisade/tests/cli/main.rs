@@ -18,6 +18,7 @@ mod misc;
 #[expect(dead_code, reason = "shared with the tests of what reads clusters")]
 mod mock_api;
 mod nft;
+mod overrides;
 mod status;
 mod test;
 
