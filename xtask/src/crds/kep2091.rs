@@ -109,7 +109,7 @@ struct Layer4Selector {
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [{
-    "rule": "!has(self.endPort) || (has(self.port) && type(self.port) == int && int(self.port) <= self.endPort)",
+    "rule": "!has(self.endPort) || (has(self.port) && self.port != string(self.port) && int(self.port) <= self.endPort)",
     "message": "endPort needs a port that is a number and not above it",
 }]))]
 struct Port {

@@ -100,6 +100,7 @@ fn what_is_written_fits_its_definition() {
                 let object = manifest(&written.policy, &Beside::default()).json();
                 let kind = written.policy.origin.kind;
                 jsonschema::validate(&schemas[&kind], &object).unwrap_or_else(|error| panic!("seed {seed}: {error}\n{object:#}"));
+                assert_eq!(refused(&schemas[&kind], &object), Vec::<String>::new(), "seed {seed}: {object:#}");
                 *met.entry(kind).or_default() += 1;
             }
         }
@@ -126,6 +127,47 @@ fn what_kep2091_forbids_is_refused() {
     assert!(!taken(object(1, json!({"action": "Deny", "from": []}))));
     assert!(!taken(object(1, json!({"action": "Accept", "l4Selector": {"allPorts": true}}))));
     assert!(!taken(object(1, json!({"action": "Deny", "l4Selector": {"ports": [{"protocol": "ICMP"}]}}))));
+}
+
+/// What the rules of a schema have against an object, as an API server evaluates them.
+fn refused(schema: &Value, object: &Value) -> Vec<String> {
+    let result = kube_cel::Validator::new().validate(schema, object, None);
+    result.err().into_iter().flat_map(kube_cel::ValidationErrors::into_vec).map(|it| format!("{}: {}", it.field_path, it.message)).collect()
+}
+
+#[test]
+fn what_only_rules_can_forbid_is_refused_by_rules() {
+    let schema = closed::<kep2091::Spec>(&KEP2091);
+    let compiled = kube_cel::compile_schema(&schema);
+    assert!(!compiled.has_errors(), "{:?}", compiled.compilation_errors());
+    let check = |subject: Value, rules: Vec<Value>, expected: &[&str]| {
+        let spec = json!({"priority": 5, "subject": subject, "ingress": rules, "egress": rules});
+        let object =
+            json!({"apiVersion": "kep2091.palisade.dev/v1alpha1", "kind": "AdminNetworkPolicy", "metadata": {"name": "a"}, "spec": spec});
+        assert_eq!(refused(&schema, &object), expected, "{object}");
+    };
+    let all = json!({"namespaceSelector": {}});
+    let rule = |layer4: Value| json!({"action": "Deny", "l4Selector": layer4});
+    let good = rule(json!({"ports": [{"port": 80, "endPort": 80}, {"port": "http"}, {}]}));
+    check(all.clone(), vec![good.clone(); 50], &[]);
+    check(all.clone(), vec![good.clone(); 51], &["spec: ingress and egress have at most 100 rules together"]);
+    let both = json!({"namespaceSelector": {}, "namespaceAndPodSelector": {"namespaceSelector": {}, "podSelector": {}}});
+    check(both, vec![], &["spec.subject: exactly one of namespaceSelector and namespaceAndPodSelector"]);
+    check(json!({}), vec![], &["spec.subject: exactly one of namespaceSelector and namespaceAndPodSelector"]);
+    for (layer4, message) in [
+        (json!({"allPorts": false}), "l4Selector: allPorts is true or not there"),
+        (json!({}), "l4Selector: exactly one of allPorts and ports"),
+        (json!({"allPorts": true, "ports": []}), "l4Selector: exactly one of allPorts and ports"),
+        (json!({"ports": [{"port": 80, "endPort": 79}]}), "l4Selector.ports[0]: endPort"),
+        (json!({"ports": [{"port": "http", "endPort": 90}]}), "l4Selector.ports[0]: endPort"),
+        (json!({"ports": [{"endPort": 90}]}), "l4Selector.ports[0]: endPort"),
+    ] {
+        let spec = json!({"priority": 5, "subject": all, "ingress": [rule(layer4.clone())]});
+        let object =
+            json!({"apiVersion": "kep2091.palisade.dev/v1alpha1", "kind": "AdminNetworkPolicy", "metadata": {"name": "a"}, "spec": spec});
+        let said = refused(&schema, &object);
+        assert!(said.len() == 1 && said[0].starts_with(&format!("spec.ingress[0].{message}")), "{layer4}: {said:?}");
+    }
 }
 
 /// Holds a kind against the files of both channels, where there are such.

@@ -182,25 +182,47 @@ impl Telling<'_> {
         }
         let name = self.name(rule, at);
         let action = self.action(rule, at);
-        let peers = chunks(&peers, self.form.entries);
-        let ports: Vec<PortSet> = match ports {
-            None => vec![PortSet::Any],
-            Some(ports) => chunks(&ports, self.form.entries).into_iter().map(PortSet::Of).collect(),
-        };
-        if peers.len() * ports.len() > 1 {
-            let limit = self.form.entries.unwrap_or_default();
-            let why = format!("a rule has at most {limit} peers and {limit} ports");
-            self.lose(at, String::new(), why, Some(format!("{} rules, one after the other", peers.len() * ports.len())), Weight::Form);
-        }
-        let rule = |peers: &Vec<Peer>, ports: &PortSet| Rule {
+        let written = |peers: &[Peer], ports: &PortSet| Rule {
             index: 0,
             name: name.clone(),
             action,
-            peers: PeerSet::Of(peers.clone()),
+            peers: PeerSet::Of(peers.to_vec()),
             ports: ports.clone(),
             fail_closed: None,
         };
-        peers.iter().flat_map(|peers| ports.iter().map(|ports| rule(peers, ports)).collect::<Vec<_>>()).collect()
+        let mut rules = Vec::new();
+        for (peers, ports) in self.apart(peers, ports, at) {
+            let ports: Vec<PortSet> = match ports {
+                None => vec![PortSet::Any],
+                Some(ports) => chunks(&ports, self.form.entries).into_iter().map(PortSet::Of).collect(),
+            };
+            let peers = chunks(&peers, self.form.entries);
+            if peers.len() * ports.len() > 1 {
+                let limit = self.form.entries.unwrap_or_default();
+                let why = format!("a rule has at most {limit} peers and {limit} ports");
+                self.lose(at, String::new(), why, Some(format!("{} rules, one after the other", peers.len() * ports.len())), Weight::Form);
+            }
+            rules.extend(peers.iter().flat_map(|peers| ports.iter().map(|ports| written(peers, ports)).collect::<Vec<_>>()));
+        }
+        rules
+    }
+
+    /// Peers with their ports. Only pods have ports with names, so that no name stands beside any other peer.
+    fn apart(&mut self, peers: Vec<Peer>, ports: Option<Vec<PortMatch>>, at: At) -> Vec<(Vec<Peer>, Option<Vec<PortMatch>>)> {
+        let is_named = |it: &PortMatch| matches!(it, PortMatch::Named { .. });
+        let (of_pods, others): (Vec<Peer>, Vec<Peer>) =
+            peers.iter().cloned().partition(|it| matches!(it, Peer::Pods { .. } | Peer::Relative(_)));
+        let Some(all) = ports.as_ref().filter(|it| it.iter().any(is_named) && !others.is_empty()) else { return vec![(peers, ports)] };
+        let numbers: Vec<PortMatch> = all.iter().filter(|it| !is_named(it)).cloned().collect();
+        // A node and a name of DNS have no ports with names; a block may have pods in it.
+        let blocks = others.iter().any(|it| matches!(it, Peer::Networks(_)));
+        let weight = if blocks { Weight::Reach } else { Weight::Form };
+        let why = "a named port may not stand beside networks, nodes or domainNames".to_owned();
+        let instead = "names for pods alone, and numbers for the others, one rule after the other".to_owned();
+        self.lose(at, String::new(), why, Some(instead), weight);
+        let sayable = |(peers, ports): &(Vec<Peer>, Vec<PortMatch>)| !peers.is_empty() && !ports.is_empty();
+        let both = [(of_pods, all.clone()), (others, numbers)];
+        both.into_iter().filter(sayable).map(|(peers, ports)| (peers, Some(ports))).collect()
     }
 
     fn name(&mut self, rule: &Rule, at: At) -> Option<Box<str>> {
