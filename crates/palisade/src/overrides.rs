@@ -86,8 +86,12 @@ fn read(args: &OverridesArgs) -> Result<Versions> {
 /// What was noticed, without a word about cluster policies where these are not to be seen.
 fn noticed(versions: &Versions, redaction: Redaction) -> Vec<v1::Diagnostic> {
     let kinds = [PolicyKind::ClusterNetworkPolicy, PolicyKind::AdminNetworkPolicy, PolicyKind::BaselineAdminNetworkPolicy];
-    let is_cluster_policy = |object: &str| kinds.iter().any(|it| object.split(' ').next() == Some(it.as_str()));
-    let shown = |it: &&palisade_model::Diagnostic| redaction == Redaction::None || !is_cluster_policy(&it.object);
+    // A kind may have its group behind it.
+    let is_cluster_policy = |object: &str| kinds.iter().any(|it| object.split([' ', '.']).next() == Some(it.as_str()));
+    // What is about no object may name any; these do not.
+    let names_none = |it: &palisade_model::Diagnostic| ["assumed-namespace", "nothing-read", "forbidden-policies"].contains(&it.code);
+    let is_open = |it: &palisade_model::Diagnostic| if it.object.is_empty() { names_none(it) } else { !is_cluster_policy(&it.object) };
+    let shown = |it: &&palisade_model::Diagnostic| redaction == Redaction::None || is_open(it);
     let all = &versions.new.snapshot.diagnostics;
     let mut found: Vec<v1::Diagnostic> = all.iter().filter(shown).map(v1::Diagnostic::from).collect();
     let hidden_error = |it: &palisade_model::Diagnostic| it.severity == Severity::Error && !shown(&it);

@@ -42,6 +42,20 @@ fn who_may_not_see_cluster_policies_does_not() {
 }
 
 #[test]
+fn what_is_noticed_of_cluster_policies_is_not_told_either() {
+    let secret = "apiVersion: policy.networking.k8s.io/v1alpha1\nkind: AdminNetworkPolicy\nmetadata: {name: secret-one}\nspec: {priority: 5, subject: {namespaces: {}}}\n\
+        ---\napiVersion: kep2091.palisade.dev/v1alpha1\nkind: AdminNetworkPolicy\nmetadata: {name: secret-two}\nspec: {priority: 5000, subject: {namespaceSelector: {}}}\n\
+        ---\napiVersion: kep2091.palisade.dev/v1alpha1\nkind: AdminNetworkPolicy\nmetadata: {name: secret-three}\nspec: {priority: 5, subjet: {}}\n";
+    let folder = folder(&[("secret.yaml", secret)]);
+    for form in ["text", "json", "md"] {
+        let output = palisade(&format!("{SHOP} -f {} --redact -o {form}", folder.path().display())).output().unwrap();
+        let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(!told.contains("secret") && !told.contains("AdminNetworkPolicy"), "{told}");
+        assert!(told.contains("a cluster policy was refused"), "{told}");
+    }
+}
+
+#[test]
 fn json_fits_its_schema() {
     let schema = palisade("schema overrides").assert().success();
     let schema: Value = serde_json::from_slice(&schema.get_output().stdout).unwrap();
