@@ -188,7 +188,7 @@ fn allow_policy(model: &Model, flow: &Flow, direction: Direction) -> Option<Poli
     let mut policy = isolating_policy(model, flow, direction)?;
     let rule = exact_rule(model, flow, direction, 0, Action::Accept)?;
     let subject = pod_at(model, own(flow, direction))?;
-    let peer = pod_at(model, other(flow, direction)).map_or("external".to_owned(), short_name);
+    let peer = peer_name(model, other(flow, direction));
     let name = match direction {
         Direction::Ingress => format!("allow-{peer}-to-{}", short_name(subject)),
         Direction::Egress => format!("allow-{}-out-to-{peer}", short_name(subject)),
@@ -199,8 +199,18 @@ fn allow_policy(model: &Model, flow: &Flow, direction: Direction) -> Option<Poli
 }
 
 /// A name that replaces no policy of that namespace.
+/// What a policy calls the other end.
+pub(crate) fn peer_name(model: &Model, end: &End) -> String {
+    match end.place {
+        Place::Node(_) => "node".to_owned(),
+        Place::Pod(_) | Place::Outside => pod_at(model, end).map_or("external".to_owned(), short_name),
+    }
+}
+
+/// A name that no policy there has which was read.
 pub(crate) fn unused_name(model: &Model, origin: &PolicyRef, name: &str) -> Box<str> {
-    let taken = |name: &str| model.policies.iter().any(|it| it.origin.namespace == origin.namespace && *it.origin.name == *name);
+    let known = || model.policies.iter().map(|it| &it.origin).chain(&model.foreign);
+    let taken = |name: &str| known().any(|it| it.namespace == origin.namespace && *it.name == *name);
     let numbered = (2..).map(|number| format!("{name}-{number}"));
     let free = std::iter::once(name.to_owned()).chain(numbered).find(|it| !taken(it));
     free.unwrap_or_else(|| name.to_owned()).into()

@@ -88,6 +88,7 @@ impl Index {
             // SPEC: semantics 4: the policy of another controller does not exist.
             if let Some(controller) = self.controller.foreign(body) {
                 diagnostics.push(self.controller.ignored(key, controller, self.sources.location(key)));
+                model.foreign.extend(policy::of(key, body).map(|it| it.origin));
                 continue;
             }
             match policy::of(key, body) {
@@ -99,6 +100,7 @@ impl Index {
         }
         let labelled = self.controller.labelled(self.objects.iter());
         policy::sort(&mut model);
+        model.foreign.sort_unstable();
         diagnostics.extend(self.assume_namespaces(&mut model));
         diagnostics.extend(shared_addresses(&model));
         diagnostics.extend(policy::relations(&model, &self.sources));

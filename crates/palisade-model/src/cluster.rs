@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use crate::flow::Place;
 use crate::labels::{LabelSelector, Labels};
 use crate::network::IpBlock;
+use crate::origin::PolicyRef;
 use crate::policy::{Peer, PeerSet, Policy, PortProtocol};
 
 /// Everything a verdict can depend on.
@@ -24,6 +25,8 @@ pub struct Model {
     pub policies: Vec<Policy>,
     /// Pods that have run to their end, in name order. They match nothing; kept so that a question about one can be answered.
     pub completed: Vec<PodName>,
+    /// Policies that were read and are for other controllers, in order. They decide nothing; kept so that nothing new is called like one.
+    pub foreign: Vec<PolicyRef>,
 }
 
 /// A place in `Model::endpoints`.

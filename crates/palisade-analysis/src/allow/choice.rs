@@ -6,7 +6,7 @@ use palisade_model::{
 };
 
 use super::{Addition, Change, Form, Why};
-use crate::flip::{exact_rule, other, own, pod_at, short_name, telling_labels, unused_name};
+use crate::flip::{exact_rule, other, own, peer_name, pod_at, short_name, telling_labels, unused_name};
 
 /// One side, and what was proposed already.
 #[derive(Debug)]
@@ -141,7 +141,7 @@ impl Choosing<'_> {
 
     /// A policy about some pods of the subject's namespace that has just this rule.
     fn policy(&self, subject: &Endpoint, pods: LabelSelector, rule: &Rule) -> Policy {
-        let peer = pod_at(self.model, other(self.flow, self.direction)).map_or("external".to_owned(), short_name);
+        let peer = peer_name(self.model, other(self.flow, self.direction));
         let name = match self.direction {
             Direction::Ingress => format!("allow-{peer}-to-{}", short_name(subject)),
             Direction::Egress => format!("allow-{}-out-to-{peer}", short_name(subject)),

@@ -41,6 +41,7 @@ impl<'m> Ground<'m> {
             services: model.services.clone(),
             policies: Vec::new(),
             completed: model.completed.clone(),
+            foreign: Vec::new(),
         };
         let half = |direction| model.policies.iter().map(|policy| half(policy, direction)).collect();
         let mut ground = Ground {

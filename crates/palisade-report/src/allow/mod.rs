@@ -4,13 +4,13 @@ mod patch;
 mod text;
 mod unified;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use palisade_analysis::Edit;
 use palisade_analysis::allow::{Addition, Allowance, Block, Change, Outcome, Why};
 use palisade_k8s::{Controller, ObjectKey, Sources};
-use palisade_model::{Direction, Policy, PolicyRef, PortSet, RuleRef, Tier};
+use palisade_model::{Direction, NodeId, Place as End, Policy, PolicyRef, PortSet, RuleRef, Tier};
 
 use self::patch::{Replacement, applied, patched};
 pub use self::text::allowance as allowance_text;
@@ -35,7 +35,22 @@ pub fn allowed(allowance: &Allowance, explanation: Explanation, sources: &Source
         changes: allowance.changes.iter().map(|it| writer.change(it)).collect(),
         // What a change adds stands nowhere yet.
         others: differed(&allowance.others, sources, &Sources::default(), Vec::new(), Vec::new()).changes,
+        notes: if allowance.changes.is_empty() { Vec::new() } else { whole_nodes(allowance) },
     }
+}
+
+/// Nodes that a change opens to: who has their address is not told apart.
+fn whole_nodes(allowance: &Allowance) -> Vec<String> {
+    let model = &allowance.before.model;
+    let ends = allowance.before.cases.iter().flat_map(|it| [it.flow.from.place, it.flow.to.place]);
+    let nodes: BTreeSet<NodeId> = ends.filter_map(|it| if let End::Node(id) = it { Some(id) } else { None }).collect();
+    let note = |id: NodeId| {
+        let node = model.node(id)?;
+        let pods: Vec<String> = node.host_pods.iter().map(|it| it.name.to_string()).collect();
+        let known = if pods.is_empty() { String::new() } else { format!(": {}", pods.join(", ")) };
+        Some(format!("this is the address of node {}, so that it holds for everything on its network{known}", node.name))
+    };
+    nodes.into_iter().filter_map(note).collect()
 }
 
 /// All policies to write, as documents.

@@ -54,13 +54,13 @@ fn change(lead: &str, it: &AllowChange) -> String {
 
 fn others(it: &Allowance) -> String {
     let noun = if it.changes.len() == 1 { "this" } else { "all of this" };
+    let notes: String = it.notes.iter().map(|it| format!("{} {it}\n", painted(BOLD, "note:"))).collect();
     if it.others.is_empty() {
-        return format!(
-            "\n{}\n",
-            painted(DIM, &format!("tried out: with {noun} it is allowed, and nothing else opens or closes between what was read"))
-        );
+        let pods = if notes.is_empty() { "between what was read" } else { "between pods that were read" };
+        let tried = painted(DIM, &format!("tried out: with {noun} it is allowed, and nothing else opens or closes {pods}"));
+        return format!("\n{tried}\n{notes}");
     }
     let mut out = format!("\n{}\n", painted(BOLD, &format!("tried out: with {noun} it is allowed, and this changes, too:")));
     out.extend(it.others.iter().map(other));
-    out
+    out + &notes
 }

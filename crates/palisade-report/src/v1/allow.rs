@@ -24,6 +24,9 @@ pub struct Allowance {
     pub changes: Vec<AllowChange>,
     /// What the changes open and close beside the connection, between workloads that were read. Nodes are left out.
     pub others: Vec<DiffChange>,
+    /// What the changes open that cannot be counted: a node's address is that of everything on its network.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// What came out.

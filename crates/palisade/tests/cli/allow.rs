@@ -246,3 +246,35 @@ fn a_cluster_is_asked_like_files() {
     let run = palisade(&format!("allow x/web x/db 80 --kubeconfig {path}/config")).assert().success();
     run.stdout_eq(file!["golden/allow-live.txt"]);
 }
+
+#[test]
+fn a_policy_of_another_controller_is_not_written_over() {
+    let closed = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {namespace: a, name: deny}\nspec: {podSelector: {}}\n";
+    let theirs = closed.replace("name: deny", "name: allow-web-to-db, labels: {networking.k8s.io/policy-controller-name: other}");
+    let pod = |name: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{namespace: a, name: {name}, labels: {{app: {name}}}}}\nspec: {{containers: [{{name: m, image: i}}]}}\n"
+        )
+    };
+    let folder = folder(&[("a.yaml", &[closed.to_owned(), theirs, pod("web"), pod("db")].join("---\n"))]);
+    let output = palisade(&format!("allow a/web a/db 5432 -o yaml -f {}", folder.path().display())).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("name: allow-web-to-db-2\n"), "{text}");
+}
+
+#[test]
+fn the_address_of_a_node_is_that_of_everything_on_it() {
+    let objects = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {namespace: a, name: deny}\nspec: {podSelector: {}}\n---\n\
+        apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {addresses: [{type: InternalIP, address: 192.168.0.1}]}\n---\n\
+        apiVersion: v1\nkind: Pod\nmetadata: {namespace: a, name: db, labels: {app: db}}\nspec: {containers: [{name: m, image: i}]}\n---\n\
+        apiVersion: v1\nkind: Pod\nmetadata: {namespace: u, name: agent}\nspec: {hostNetwork: true, nodeName: n1, containers: [{name: m, image: i}]}\n---\n\
+        apiVersion: v1\nkind: Pod\nmetadata: {namespace: b, name: evil}\nspec: {hostNetwork: true, nodeName: n1, containers: [{name: m, image: i}]}\n";
+    let folder = folder(&[("a.yaml", objects)]);
+    let output = palisade(&format!("allow u/agent a/db 5432 -f {}", folder.path().display())).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("name: allow-node-to-db\n"), "{text}");
+    assert!(
+        text.contains("note: this is the address of node n1, so that it holds for everything on its network: b/evil, u/agent"),
+        "{text}"
+    );
+}
