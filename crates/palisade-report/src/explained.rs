@@ -236,17 +236,18 @@ impl Writer<'_> {
         let last = step.rules.last()?;
         match (&step.outcome, &last.result) {
             (engine::Outcome::Matched(action), engine::Match::Yes { peer, port }) => {
-                let closed = self.fail_closed(&last.rule);
-                let label = match (closed, peer) {
-                    (Some(found), None) => format!("{action}: fails closed, because {found} is not known"),
-                    (_, Some(_)) => format!("{action}: matches {}", scene.other),
-                    (_, None) => format!("{action}: matches everyone"),
+                // What an Accept has left matches as it is written; what else became of a rule stands nowhere.
+                let closed = self.fail_closed(&last.rule).filter(|_| *action != Action::Accept);
+                let label = match (&closed, peer) {
+                    (Some(found), _) => format!("{action}: fails closed, because {found} is not known"),
+                    (None, Some(_)) => format!("{action}: matches {}", scene.other),
+                    (None, None) => format!("{action}: matches everyone"),
                 };
                 let rule = &last.rule;
-                let paths = match (peer, port) {
-                    (Some(at), _) => matched_paths(self.model, rule, *at),
-                    (None, Some(at)) => vec![port_path(rule, *at)],
-                    (None, None) => vec![rule_path(rule)],
+                let paths = match (closed, peer, port) {
+                    (Some(_), ..) | (None, None, None) => vec![rule_path(rule)],
+                    (None, Some(at), _) => matched_paths(self.model, rule, *at),
+                    (None, None, Some(at)) => vec![port_path(rule, *at)],
                 };
                 mark(self.sources, rule, &paths, label)
             }
