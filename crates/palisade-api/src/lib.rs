@@ -17,6 +17,7 @@ mod network_policy;
 mod object;
 mod pod;
 mod problem;
+mod pruned;
 mod read;
 mod selector;
 mod service;

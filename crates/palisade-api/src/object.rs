@@ -85,6 +85,7 @@ pub fn read_object(node: &tree::Node<'_>) -> Object {
     };
     if let Some(body) = &body {
         reader.own_annotations(node, body);
+        reader.pruned(node, body);
     }
     let refused = reader.problems.iter().any(|problem| problem.consequence == Consequence::Refused);
     let read = !matches!(body, Some(Body::Nothing(_)) | None);

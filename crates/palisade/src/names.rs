@@ -17,6 +17,7 @@ pub(crate) const NAMES: &[(&str, &str, &str)] = &[
     ("Allowance", "kind", "the answer of `palisade allow`"),
     ("Conversion", "kind", "the answer of `palisade convert`"),
     ("OverrideReport", "kind", "the answer of `palisade overrides`"),
+    ("Status", "kind", "the answer of `palisade status`"),
     ("ProbeReport", "kind", "the answer of `palisade lab probe`"),
     ("LabStatus", "kind", "the answer of `palisade lab status`"),
     ("Denial", "kind", "a denied connection: a line of `palisade lab denied`"),

@@ -46,3 +46,24 @@ fn what_was_refused_is_missing_and_that_is_said() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("error"));
 }
+
+#[test]
+fn what_an_api_server_dropped_is_noticed() {
+    let policy = |applied: &str, stored: &str| {
+        format!(
+            "apiVersion: policy.networking.k8s.io/v1alpha1\nkind: AdminNetworkPolicy\nmetadata:\n  name: a\n  annotations:\n    \
+             kubectl.kubernetes.io/last-applied-configuration: '{{\"spec\":{{\"priority\":5,\"subject\":{{\"namespaces\":{{}}}},\"ingress\":[{{\"action\":\"Allow\",\
+             \"from\":[{applied}]}}]}}}}'\nspec:\n  priority: 5\n  subject: {{namespaces: {{}}}}\n  ingress:\n  - action: Allow\n    from: [{stored}]\n"
+        )
+    };
+    let noticed = |applied: &str, stored: &str| {
+        let folder = crate::folder(&[("a.yaml", &policy(applied, stored))]);
+        let output = palisade(&format!("status -f {}", folder.path().display())).output().unwrap();
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let pruned = noticed(r#"{"namespaces":{"namespaceSelector":{"matchLabels":{"tenant":"blue"}}}}"#, "{namespaces: {}}");
+    assert!(pruned.contains("a.yaml:12:25: warning[pruned]"), "{pruned}");
+    assert!(pruned.contains("`spec.ingress[0].from[0].namespaces.namespaceSelector` was applied last and is not here"), "{pruned}");
+    let whole = noticed(r#"{"namespaces":{"matchLabels":{"tenant":"blue"}}}"#, "{namespaces: {matchLabels: {tenant: blue}}}");
+    assert!(!whole.contains("pruned"), "{whole}");
+}
