@@ -5,7 +5,8 @@
 use std::collections::BTreeSet;
 
 use palisade_model::{
-    IpBlock, LabelSelector, NamespaceSet, Operator, Peer, PeerSet, PortMatch, PortProtocol, PortSet, Requirement, Rule, Subject,
+    IpBlock, LabelSelector, NamespaceSet, Operator, Peer, PeerSet, PortMatch, PortProtocol, PortSet, RelativeNamespaces, RelativeSelector,
+    Requirement, Rule, Subject,
 };
 
 /// The label by which a namespace has its name.
@@ -144,6 +145,19 @@ pub(crate) fn peer_within(part: &Peer, whole: &Peer) -> bool {
         (Peer::Relative(part), Peer::Relative(whole)) => part == whole,
         (Peer::Pods { .. } | Peer::Networks(_) | Peer::Nodes(_) | Peer::Domains(_) | Peer::Relative(_), _) => false,
     }
+}
+
+/// Whether all pods of the cluster are among those that entries mean together.
+pub(crate) fn are_all_pods(peers: &[Peer]) -> bool {
+    let all_of = |wanted: RelativeNamespaces| {
+        let every = |it: &RelativeSelector| matches!(it, RelativeSelector::Matching(selector) if selector.selects_everything());
+        peers.iter().any(|it| matches!(it, Peer::Relative(it) if it.namespaces == wanted && every(&it.pods)))
+    };
+    let all = |peer: &Peer| match peer {
+        Peer::Pods { namespaces: NamespaceSet::Matching(namespaces), pods } => namespaces.selects_everything() && pods.selects_everything(),
+        Peer::Pods { .. } | Peer::Relative(_) | Peer::Networks(_) | Peer::Nodes(_) | Peer::Domains(_) | Peer::Unreadable => false,
+    };
+    peers.iter().any(all) || (all_of(RelativeNamespaces::Own) && all_of(RelativeNamespaces::Others))
 }
 
 /// Whether every address of one block is in the other.
