@@ -5,7 +5,7 @@ use palisade_report::locate::peer_path;
 
 use super::label_typo::slips;
 use super::two_dashes::suspicion;
-use crate::context::{Context, Placed, peers};
+use crate::context::{Context, Placed, meant, peers};
 use crate::finding::{Finding, Spot};
 use crate::paths::{self, Of};
 use crate::rule::{Needs, Rule};
@@ -44,8 +44,13 @@ fn subject(context: &Context<'_>, policy: &Policy) -> Option<Finding> {
 }
 
 fn peer(context: &Context<'_>, placed: &Placed<'_>, at: usize, peer: &Peer) -> Option<Finding> {
-    let Peer::Pods { namespaces, pods } = peer else { return None };
-    let why = nobody(context, namespaces, pods)?;
+    let meant = meant(placed.policy, peer)?;
+    let pods: &LabelSelector = &meant.pods;
+    let why = nobody(context, &meant.namespaces, pods)?;
+    // Nobody as subject is a finding of its own.
+    if matches!(why, Why::NoNamespace(_)) && !meant.named.contains(&Of::Namespaces) {
+        return None;
+    }
     if is_half_of_one(context, placed, at) {
         return None;
     }
