@@ -16,6 +16,7 @@ use palisade_model::{
 use crate::asking::{Blocked, all_blocked};
 use crate::finding::Spot;
 use crate::paths::{self, Of};
+use crate::rule::{Choice, Rule as LintRule};
 use crate::within::is_nobody;
 
 /// Everything that a check may look at.
@@ -37,6 +38,8 @@ pub struct Context<'a> {
     addresses: BTreeMap<IpAddr, Owner>,
     /// Policies that count.
     ours: BTreeSet<ObjectKey>,
+    /// Rules that are held against the objects.
+    chosen: BTreeSet<&'static str>,
 }
 
 /// Who has an address.
@@ -98,8 +101,8 @@ impl Placed<'_> {
 }
 
 impl<'a> Context<'a> {
-    /// The context of the objects of an index.
-    pub fn new(index: &'a Index, model: &'a Model, blind: &'a Model, compiled: &'a Compiled) -> Context<'a> {
+    /// The context of the objects of an index, for a choice of rules.
+    pub fn new(index: &'a Index, model: &'a Model, blind: &'a Model, compiled: &'a Compiled, choice: &Choice) -> Context<'a> {
         let mut by_labels: BTreeMap<(&str, &Labels), Vec<EndpointId>> = BTreeMap::new();
         for (at, endpoint) in model.endpoints.iter().enumerate() {
             by_labels.entry((&endpoint.name.namespace, &endpoint.labels)).or_default().push(EndpointId(at));
@@ -126,7 +129,13 @@ impl<'a> Context<'a> {
             values: [of_pods, of_namespaces],
             addresses: owners(model),
             ours,
+            chosen: choice.rules().map(|it| it.name).collect(),
         }
+    }
+
+    /// Whether a rule is held against the objects, so that others may leave something to it.
+    pub(crate) fn is_chosen(&self, rule: &LintRule) -> bool {
+        self.chosen.contains(rule.name)
     }
 
     /// Who of the cluster is in a block.
