@@ -1,5 +1,6 @@
 //! What checks look at: the objects as they were read, the model that they make, and who reaches whom.
 
+use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell, RefMut};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -9,12 +10,14 @@ use palisade_engine::{Compiled, Reach};
 use palisade_k8s::{FieldPath, Index, ObjectKey, Sources};
 use palisade_model::{
     Direction, End, EndpointId, HostPod, IpBlock, LabelSelector, Labels, Model, NamespaceSet, NodeId, Peer, PeerSet, Policy, PolicyRef,
-    PortMatch, PortSet, Rule, RuleRef, Subject, Tier,
+    PortMatch, PortSet, RelativeNamespaces, RelativePods, RelativeSelector, Rule, RuleRef, Subject, Tier,
 };
 
 use crate::asking::{Blocked, all_blocked};
 use crate::finding::Spot;
 use crate::paths::{self, Of};
+use crate::rule::{Choice, Rule as LintRule};
+use crate::within::is_nobody;
 
 /// Everything that a check may look at.
 #[derive(Debug)]
@@ -35,6 +38,8 @@ pub struct Context<'a> {
     addresses: BTreeMap<IpAddr, Owner>,
     /// Policies that count.
     ours: BTreeSet<ObjectKey>,
+    /// Rules that are held against the objects.
+    chosen: BTreeSet<&'static str>,
 }
 
 /// Who has an address.
@@ -96,8 +101,8 @@ impl Placed<'_> {
 }
 
 impl<'a> Context<'a> {
-    /// The context of the objects of an index.
-    pub fn new(index: &'a Index, model: &'a Model, blind: &'a Model, compiled: &'a Compiled) -> Context<'a> {
+    /// The context of the objects of an index, for a choice of rules.
+    pub fn new(index: &'a Index, model: &'a Model, blind: &'a Model, compiled: &'a Compiled, choice: &Choice) -> Context<'a> {
         let mut by_labels: BTreeMap<(&str, &Labels), Vec<EndpointId>> = BTreeMap::new();
         for (at, endpoint) in model.endpoints.iter().enumerate() {
             by_labels.entry((&endpoint.name.namespace, &endpoint.labels)).or_default().push(EndpointId(at));
@@ -124,7 +129,13 @@ impl<'a> Context<'a> {
             values: [of_pods, of_namespaces],
             addresses: owners(model),
             ours,
+            chosen: choice.rules().map(|it| it.name).collect(),
         }
+    }
+
+    /// Whether a rule is held against the objects, so that others may leave something to it.
+    pub(crate) fn is_chosen(&self, rule: &LintRule) -> bool {
+        self.chosen.contains(rule.name)
     }
 
     /// Who of the cluster is in a block.
@@ -296,6 +307,45 @@ pub(crate) fn peers(rule: &Rule) -> &[Peer] {
     match &rule.peers {
         PeerSet::Of(peers) => peers,
         PeerSet::Any | PeerSet::AnyButOwnNode => &[],
+    }
+}
+
+/// Pods that an entry of a rule could mean.
+pub(crate) struct Meant<'a> {
+    pub(crate) namespaces: Cow<'a, NamespaceSet>,
+    pub(crate) pods: Cow<'a, LabelSelector>,
+    /// Whose labels the entry names itself.
+    pub(crate) named: &'static [Of],
+}
+
+/// The pods that an entry means, or could mean where that depends on the subject. None where it speaks of something else.
+pub(crate) fn meant<'a>(policy: &'a Policy, peer: &'a Peer) -> Option<Meant<'a>> {
+    match peer {
+        Peer::Pods { namespaces, pods } => {
+            let named: &[Of] = match namespaces {
+                NamespaceSet::Own(_) => &[Of::Pods],
+                NamespaceSet::Matching(_) => &[Of::Namespaces, Of::Pods],
+            };
+            Some(Meant { namespaces: Cow::Borrowed(namespaces), pods: Cow::Borrowed(pods), named })
+        }
+        Peer::Relative(_) if is_nobody(peer) => None,
+        Peer::Relative(RelativePods { namespaces, pods }) => {
+            let all = || Cow::Owned(NamespaceSet::Matching(LabelSelector::default()));
+            let (namespaces, named): (_, &[Of]) = match (namespaces, &policy.subject) {
+                (RelativeNamespaces::Own, Subject::Pods { namespaces, .. }) => (Cow::Borrowed(namespaces), &[Of::Pods]),
+                (RelativeNamespaces::Own, Subject::Unknown) | (RelativeNamespaces::Others, _) => (all(), &[Of::Pods]),
+                (RelativeNamespaces::Labelled(RelativeSelector::Matching(selector)), _) => {
+                    (Cow::Owned(NamespaceSet::Matching(selector.clone())), &[Of::Namespaces, Of::Pods])
+                }
+                (RelativeNamespaces::Labelled(_), _) => (all(), &[Of::Pods]),
+            };
+            let pods = match pods {
+                RelativeSelector::Matching(selector) => Cow::Borrowed(selector),
+                RelativeSelector::Same(_) | RelativeSelector::NoneSame(_) | RelativeSelector::SomeDiffer(_) => Cow::default(),
+            };
+            Some(Meant { namespaces, pods, named })
+        }
+        Peer::Networks(_) | Peer::Nodes(_) | Peer::Domains(_) | Peer::Unreadable => None,
     }
 }
 

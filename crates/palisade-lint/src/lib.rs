@@ -38,7 +38,7 @@ pub struct Lints {
 pub fn lint(index: &Index, choice: &Choice) -> Lints {
     let (seen, blind) = (index.snapshot().model, index.label_blind().model);
     let compiled = palisade_engine::compile(&seen);
-    let context = Context::new(index, &seen, &blind, &compiled);
+    let context = Context::new(index, &seen, &blind, &compiled, choice);
     let mut lints = Lints::default();
     for rule in choice.rules() {
         match rule.needs {

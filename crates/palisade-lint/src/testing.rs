@@ -52,6 +52,12 @@ pub(crate) fn cnp(name: &str, spec: &str) -> String {
     format!("apiVersion: policy.networking.k8s.io/v1alpha2\nkind: ClusterNetworkPolicy\nmetadata: {{name: {name}}}\nspec:\n{spec}\n---\n")
 }
 
+/// A policy for all pods in the shape that KEP-2091 proposed, of a name, a priority and ingress rules in YAML, indented by two.
+pub(crate) fn kep2091(name: &str, priority: u32, rules: &str) -> String {
+    let text = cnp(name, &format!("  priority: {priority}\n  subject: {{namespaceSelector: {{}}}}\n  ingress:\n{rules}"));
+    text.replace("v1alpha2", "v1alpha1").replace("ClusterNetworkPolicy", "AdminNetworkPolicy")
+}
+
 /// The objects of a text, all of which can be read.
 pub(crate) fn index(text: &str) -> Index {
     let mut index = Index::default();

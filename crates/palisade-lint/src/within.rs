@@ -5,7 +5,8 @@
 use std::collections::BTreeSet;
 
 use palisade_model::{
-    IpBlock, LabelSelector, NamespaceSet, Operator, Peer, PeerSet, PortMatch, PortProtocol, PortSet, Requirement, Rule, Subject,
+    IpBlock, LabelSelector, NamespaceSet, Operator, Peer, PeerSet, PortMatch, PortProtocol, PortSet, RelativeNamespaces, RelativeSelector,
+    Requirement, Rule, Subject,
 };
 
 /// The label by which a namespace has its name.
@@ -114,9 +115,35 @@ pub(crate) fn subjects_meet(a: &Subject, b: &Subject) -> bool {
     }
 }
 
-/// Whether whatever matches `part` matches `whole`, for the same subject.
+/// Whether an entry means nobody, whatever pods there are: it compares no key.
+pub(crate) fn is_nobody(peer: &Peer) -> bool {
+    let compares_nothing = |it: &RelativeSelector| match it {
+        RelativeSelector::Matching(_) => false,
+        RelativeSelector::Same(keys) | RelativeSelector::NoneSame(keys) | RelativeSelector::SomeDiffer(keys) => keys.is_empty(),
+    };
+    match peer {
+        Peer::Relative(it) => {
+            matches!(&it.namespaces, RelativeNamespaces::Labelled(namespaces) if compares_nothing(namespaces)) || compares_nothing(&it.pods)
+        }
+        Peer::Unreadable => true,
+        Peer::Pods { .. } | Peer::Networks(_) | Peer::Nodes(_) | Peer::Domains(_) => false,
+    }
+}
+
+/// Whether a rule has peers and all of them are nobody, or has none.
+pub(crate) fn has_no_peer(rule: &Rule) -> bool {
+    matches!(&rule.peers, PeerSet::Of(peers) if peers.iter().all(is_nobody))
+}
+
+/// Whether no traffic is that of a rule.
+pub(crate) fn has_no_traffic(rule: &Rule) -> bool {
+    matches!(&rule.ports, PortSet::Of(ports) if ports.iter().all(|it| matches!(it, PortMatch::Unreadable)))
+}
+
+/// Whether whatever matches `part` matches `whole`, for the same subject. What matches nothing is part of nothing.
 pub(crate) fn rule_within(part: &Rule, whole: &Rule) -> bool {
-    peers_within(&part.peers, &whole.peers) && ports_within(&part.ports, &whole.ports)
+    let matches_nothing = |it: &Rule| has_no_peer(it) || has_no_traffic(it);
+    !matches_nothing(part) && peers_within(&part.peers, &whole.peers) && ports_within(&part.ports, &whole.ports)
 }
 
 fn peers_within(part: &PeerSet, whole: &PeerSet) -> bool {
@@ -126,8 +153,11 @@ fn peers_within(part: &PeerSet, whole: &PeerSet) -> bool {
         (PeerSet::AnyButOwnNode, PeerSet::AnyButOwnNode) => true,
         (PeerSet::AnyButOwnNode, PeerSet::Of(_)) => false,
         // A pod is never the own node; a block or a node may be.
-        (PeerSet::Of(peers), PeerSet::AnyButOwnNode) => peers.iter().all(|it| matches!(it, Peer::Pods { .. } | Peer::Relative(_))),
-        (PeerSet::Of(part), PeerSet::Of(whole)) => part.iter().all(|it| whole.iter().any(|other| peer_within(it, other))),
+        (PeerSet::Of(peers), PeerSet::AnyButOwnNode) => peers.iter().all(are_pods),
+        (PeerSet::Of(part), PeerSet::Of(whole)) => {
+            let all_pods = are_all_pods(whole);
+            part.iter().all(|it| (all_pods && are_pods(it)) || whole.iter().any(|other| peer_within(it, other)))
+        }
     }
 }
 
@@ -141,9 +171,36 @@ pub(crate) fn peer_within(part: &Peer, whole: &Peer) -> bool {
         (Peer::Networks(part), Peer::Networks(whole)) => part.iter().all(|it| whole.iter().any(|other| block_within(it, other))),
         (Peer::Nodes(part), Peer::Nodes(whole)) => selector_within(part, whole),
         (Peer::Domains(part), Peer::Domains(whole)) => part.iter().all(|it| whole.contains(it)),
-        (Peer::Relative(part), Peer::Relative(whole)) => part == whole,
+        (Peer::Relative(_), Peer::Pods { .. }) => are_all_pods(std::slice::from_ref(whole)),
+        (Peer::Relative(a), Peer::Relative(b)) => a.namespaces == b.namespaces && relative_within(&a.pods, &b.pods) && !is_nobody(part),
         (Peer::Pods { .. } | Peer::Networks(_) | Peer::Nodes(_) | Peer::Domains(_) | Peer::Relative(_), _) => false,
     }
+}
+
+fn are_pods(peer: &Peer) -> bool {
+    matches!(peer, Peer::Pods { .. } | Peer::Relative(_))
+}
+
+/// Whether every pod of `part` is one of `whole`, for the same subject.
+fn relative_within(part: &RelativeSelector, whole: &RelativeSelector) -> bool {
+    match (part, whole) {
+        (RelativeSelector::Matching(part), RelativeSelector::Matching(whole)) => selector_within(part, whole),
+        (_, RelativeSelector::Matching(whole)) => whole.selects_everything(),
+        (part, RelativeSelector::Same(_) | RelativeSelector::NoneSame(_) | RelativeSelector::SomeDiffer(_)) => part == whole,
+    }
+}
+
+/// Whether all pods of the cluster are among those that entries mean together.
+pub(crate) fn are_all_pods(peers: &[Peer]) -> bool {
+    let all_of = |wanted: RelativeNamespaces| {
+        let every = |it: &RelativeSelector| matches!(it, RelativeSelector::Matching(selector) if selector.selects_everything());
+        peers.iter().any(|it| matches!(it, Peer::Relative(it) if it.namespaces == wanted && every(&it.pods)))
+    };
+    let all = |peer: &Peer| match peer {
+        Peer::Pods { namespaces: NamespaceSet::Matching(namespaces), pods } => namespaces.selects_everything() && pods.selects_everything(),
+        Peer::Pods { .. } | Peer::Relative(_) | Peer::Networks(_) | Peer::Nodes(_) | Peer::Domains(_) | Peer::Unreadable => false,
+    };
+    peers.iter().any(all) || (all_of(RelativeNamespaces::Own) && all_of(RelativeNamespaces::Others))
 }
 
 /// Whether every address of one block is in the other.

@@ -1,8 +1,8 @@
 //! A label value that is one letter off.
 
-use palisade_model::{LabelSelector, NamespaceSet, Operator, Peer, Requirement, Severity, Subject};
+use palisade_model::{LabelSelector, NamespaceSet, Operator, Requirement, Severity, Subject};
 
-use crate::context::{Context, peers};
+use crate::context::{Context, meant, peers};
 use crate::finding::{Finding, Spot};
 use crate::paths::{self, Of};
 use crate::rule::{Needs, Rule};
@@ -32,9 +32,9 @@ fn check(context: &Context<'_>) -> Vec<Finding> {
     }
     for placed in context.rules() {
         for (at, peer) in peers(placed.rule).iter().enumerate() {
-            let Peer::Pods { namespaces, pods } = peer else { continue };
-            for (of, selector) in selectors(namespaces, pods) {
-                for slip in slips(context, namespaces, of, selector) {
+            let Some(meant) = meant(placed.policy, peer) else { continue };
+            for (of, selector) in selectors(&meant.namespaces, &meant.pods).into_iter().filter(|it| meant.named.contains(&it.0)) {
+                for slip in slips(context, &meant.namespaces, of, selector) {
                     let rule = placed.reference();
                     let holders = paths::peer_selector(&rule, at, of);
                     let spot = Spot::of(&rule.policy, paths::requirement(selector, holders, slip.requirement), "nobody has it");
@@ -112,7 +112,7 @@ fn is_slip(value: &str, known: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::is_slip;
-    use crate::testing::{CLUSTER, found, np};
+    use crate::testing::{CLUSTER, found, kep2091, np};
 
     fn lint(spec: &str) -> Vec<String> {
         found("label-typo", &(CLUSTER.to_owned() + &np(spec)))
@@ -128,6 +128,20 @@ mod tests {
         let expected =
             "warning NetworkPolicy shop/p spec.podSelector.matchExpressions[0]: no pod has tier=fromt, and some pod has tier=front";
         assert_eq!(lint("  podSelector: {matchExpressions: [{key: tier, operator: NotIn, values: [fromt]}]}"), [expected]);
+    }
+
+    #[test]
+    fn one_letter_off_beside_the_own_namespace() {
+        let entry =
+            |app: &str| format!("namespacedPods: {{namespaces: {{self: true}}, pods: {{podSelector: {{matchLabels: {{app: {app}}}}}}}}}");
+        let rule = |app: &str| format!("  - {{action: Deny, l4Selector: {{allPorts: true}}, from: [{{{}}}]}}", entry(app));
+        let expected = "warning AdminNetworkPolicy k spec.ingress[0].from[0].namespacedPods.pods.podSelector.matchLabels.app: \
+                        no pod has app=wep, and some pod has app=web";
+        assert_eq!(found("label-typo", &(CLUSTER.to_owned() + &kep2091("k", 5, &rule("wep")))), [expected]);
+        assert_eq!(found("label-typo", &(CLUSTER.to_owned() + &kep2091("k", 5, &rule("web")))), Vec::<String>::new());
+        let expected = "warning AdminNetworkPolicy k spec.ingress[0].from[0].namespacedPods.pods.podSelector.matchLabels.app: \
+                        this peer of ingress rule 0 is nobody: no pod of 2 namespaces has app=cache";
+        assert_eq!(found("selector-selects-nothing", &(CLUSTER.to_owned() + &kep2091("k", 5, &rule("cache")))), [expected]);
     }
 
     #[test]

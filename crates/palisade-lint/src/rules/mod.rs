@@ -29,6 +29,7 @@ mod policy_types_mismatch;
 mod port_not_served;
 mod redundant_policy;
 mod redundant_rule;
+mod rule_matches_nothing;
 mod rule_shadowed;
 mod selector_selects_nothing;
 mod single_family_catch_all;
@@ -69,6 +70,7 @@ pub const RULES: &[Rule] = &[
     port_not_served::RULE,
     redundant_policy::RULE,
     redundant_rule::RULE,
+    rule_matches_nothing::RULE,
     rule_shadowed::RULE,
     selector_selects_nothing::RULE,
     single_family_catch_all::RULE,

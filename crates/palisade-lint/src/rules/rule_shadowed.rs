@@ -66,7 +66,7 @@ fn finding(policy: &Policy, direction: Direction, rule: &PolicyRule, earlier: &P
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{cnp, found};
+    use crate::testing::{cnp, found, kep2091};
 
     fn policy(name: &str, priority: u32, rules: &str) -> String {
         cnp(name, &format!("  tier: Admin\n  priority: {priority}\n  subject: {{namespaces: {{}}}}\n  ingress:\n{rules}"))
@@ -106,5 +106,36 @@ mod tests {
     fn a_policy_of_fewer_subjects_shadows_nothing() {
         let narrow = policy("a", 1, DENY_ALL).replace("subject: {namespaces: {}}", "subject: {namespaces: {matchLabels: {team: shop}}}");
         assert_eq!(found("rule-shadowed", &(narrow + &policy("b", 2, ACCEPT_ONE))), Vec::<String>::new());
+    }
+
+    /// Which of two ingress rules in the shape of KEP-2091 are shadowed, by their peers.
+    fn relative(earlier: &str, later: &str) -> usize {
+        let rule = |action: &str, from: &str| format!("  - {{action: {action}, l4Selector: {{allPorts: true}}, from: [{from}]}}\n");
+        found("rule-shadowed", &kep2091("k", 5, &(rule("Deny", earlier) + &rule("Allow", later)))).len()
+    }
+
+    const OWN: &str = "{namespaces: {self: true}}";
+    const OTHERS: &str = "{namespaces: {notSelf: true}}";
+    const TENANT: &str = "{namespaces: {sameLabels: [tenant]}}";
+    const ALL: &str = "{namespaces: {namespaceSelector: {}}}";
+    const SOME: &str = "{namespaces: {namespaceSelector: {matchLabels: {tenant: red}}}}";
+    const OWN_WEB: &str = "{namespacedPods: {namespaces: {self: true}, pods: {podSelector: {matchLabels: {app: web}}}}}";
+
+    #[test]
+    fn all_pods_shadow_whatever_depends_on_the_subject() {
+        for later in [OWN, OTHERS, TENANT, SOME, ALL, OWN_WEB] {
+            assert_eq!(relative(ALL, later), 1, "{later}");
+            assert_eq!(relative(&format!("{OWN}, {OTHERS}"), later), 1, "{later}");
+        }
+        assert_eq!(relative(OWN, OWN_WEB), 1);
+        assert_eq!(relative(TENANT, TENANT), 1);
+    }
+
+    #[test]
+    fn some_pods_shadow_no_others() {
+        for (earlier, later) in [(OWN, ALL), (OWN, OTHERS), (OWN_WEB, OWN), (TENANT, OWN), (SOME, OWN), (OTHERS, SOME)] {
+            assert_eq!(relative(earlier, later), 0, "{earlier} {later}");
+        }
+        assert_eq!(relative(&format!("{OWN_WEB}, {OTHERS}"), ALL), 0);
     }
 }

@@ -3,9 +3,9 @@
 use palisade_model::{LabelSelector, NamespaceSet, Operator, Peer, Policy, Requirement, Severity, Subject};
 use palisade_report::locate::peer_path;
 
-use super::label_typo::slips;
+use super::label_typo::{self, slips};
 use super::two_dashes::suspicion;
-use crate::context::{Context, Placed, peers};
+use crate::context::{Context, Placed, meant, peers};
 use crate::finding::{Finding, Spot};
 use crate::paths::{self, Of};
 use crate::rule::{Needs, Rule};
@@ -44,8 +44,13 @@ fn subject(context: &Context<'_>, policy: &Policy) -> Option<Finding> {
 }
 
 fn peer(context: &Context<'_>, placed: &Placed<'_>, at: usize, peer: &Peer) -> Option<Finding> {
-    let Peer::Pods { namespaces, pods } = peer else { return None };
-    let why = nobody(context, namespaces, pods)?;
+    let meant = meant(placed.policy, peer)?;
+    let pods: &LabelSelector = &meant.pods;
+    let why = nobody(context, &meant.namespaces, pods)?;
+    // Nobody as subject is a finding of its own.
+    if matches!(why, Why::NoNamespace(_)) && !meant.named.contains(&Of::Namespaces) {
+        return None;
+    }
     if is_half_of_one(context, placed, at) {
         return None;
     }
@@ -99,11 +104,11 @@ fn nobody<'s>(context: &Context<'_>, namespaces: &'s NamespaceSet, pods: &LabelS
     }
     // Other rules know better.
     let slip = |of, selector| !slips(context, namespaces, of, selector).is_empty();
-    let misspelt = match namespaces {
+    let is_misspelt = || match namespaces {
         NamespaceSet::Own(_) => slip(Of::Pods, pods),
         NamespaceSet::Matching(selector) => slip(Of::Namespaces, selector) || slip(Of::Pods, pods),
     };
-    if misspelt || context.host_pods(namespaces, pods).next().is_some() {
+    if (context.is_chosen(&label_typo::RULE) && is_misspelt()) || context.host_pods(namespaces, pods).next().is_some() {
         return None;
     }
     let names: Vec<String> = context.namespaces(namespaces).map(str::to_owned).collect();
@@ -131,7 +136,8 @@ fn first_unmet<'s>(context: &Context<'_>, why: &Why<'_>, selector: &'s LabelSele
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{CLUSTER, found, np};
+    use crate::testing::{CLUSTER, found, index, np};
+    use crate::{Choice, lint as lint_all};
 
     fn lint(spec: &str) -> Vec<String> {
         found("selector-selects-nothing", &(CLUSTER.to_owned() + &np(spec)))
@@ -141,6 +147,15 @@ mod tests {
     fn a_subject_that_nobody_is() {
         let expected = "warning NetworkPolicy shop/p spec.podSelector.matchLabels.app: selects nothing: no pod of namespace shop has app=cache, tier=back";
         assert_eq!(lint("  podSelector: {matchLabels: {tier: back, app: cache}}"), [expected]);
+    }
+
+    #[test]
+    fn a_slip_is_left_to_the_rule_about_that_if_it_is_chosen() {
+        let text = CLUSTER.to_owned() + &np("  podSelector: {matchLabels: {app: wep}}");
+        assert_eq!(found("selector-selects-nothing", &text).len(), 1);
+        let chosen = Choice::of(&["selector-selects-nothing".to_owned(), "label-typo".to_owned()], &[]).unwrap();
+        let rules: Vec<&str> = lint_all(&index(&text), &chosen).findings.iter().map(|it| it.rule).collect();
+        assert_eq!(rules, ["label-typo"]);
     }
 
     #[test]
