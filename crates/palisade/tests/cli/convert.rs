@@ -129,3 +129,79 @@ spec:
     );
     palisade(&format!("convert --to kep2091 -f {path}")).assert().code(2);
 }
+
+/// Two tenants, and two policies about them.
+const SHARED: &str = "
+apiVersion: v1
+kind: Namespace
+metadata: {name: a, labels: {tenant: red}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: a, labels: {app: web}}
+spec: {containers: [{name: c, image: x}]}
+status: {phase: Running, podIPs: [{ip: 10.1.0.1}]}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: b, labels: {tenant: blue}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: b, labels: {app: web}}
+spec: {containers: [{name: c, image: x}]}
+status: {phase: Running, podIPs: [{ip: 10.1.1.1}]}
+---
+apiVersion: policy.networking.k8s.io/v1alpha1
+kind: AdminNetworkPolicy
+metadata: {name: tenants}
+spec:
+  priority: 50
+  subject: {namespaceSelector: {matchExpressions: [{key: tenant, operator: Exists}]}}
+  ingress:
+  - {action: Deny, l4Selector: {allPorts: true}, from: [{namespaces: {notSameLabels: [tenant]}}]}
+---
+apiVersion: policy.networking.k8s.io/v1alpha2
+kind: ClusterNetworkPolicy
+metadata: {name: base}
+spec: {tier: Baseline, priority: 5, subject: {namespaces: {}}, ingress: [{action: Deny, from: [{namespaces: {}}]}]}
+";
+
+const FOREIGN: &str = "
+apiVersion: policy.networking.k8s.io/v1alpha2
+kind: ClusterNetworkPolicy
+metadata: {name: tenants-red, labels: {networking.k8s.io/policy-controller-name: another}}
+spec: {tier: Admin, priority: 5, subject: {namespaces: {}}, ingress: [{action: Deny, from: [{namespaces: {}}]}]}
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: cluster-policies, namespace: a, labels: {networking.k8s.io/policy-controller-name: another}}
+spec: {podSelector: {}, policyTypes: [Ingress]}
+---
+apiVersion: policy.networking.k8s.io/v1alpha1
+kind: BaselineAdminNetworkPolicy
+metadata: {name: default, labels: {networking.k8s.io/policy-controller-name: another}}
+spec: {subject: {namespaces: {}}, ingress: [{action: Deny, from: [{namespaces: {}}]}]}
+";
+
+/// The names of what is written, and what is said beside it.
+fn told(line: &str, files: &[(&str, &str)], code: i32) -> (Vec<String>, String) {
+    let files = folder(files);
+    let run = palisade(&format!("convert {line} -f {}", files.path().display())).assert().code(code);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let names = text(&run.get_output().stdout).lines().filter_map(|it| it.strip_prefix("  name: ")).map(str::to_owned).collect();
+    (names, text(&run.get_output().stderr))
+}
+
+#[test]
+fn the_names_of_other_controllers_are_taken() {
+    let files = [("shared.yaml", SHARED), ("foreign.yaml", FOREIGN)];
+    assert_eq!(told("--to clusternetworkpolicy", &files, 0).0, ["tenants-blue", "tenants-red-kep2091"]);
+    assert_eq!(told("--to networkpolicy", &files, 0).0, ["cluster-policies-2", "cluster-policies"]);
+    let (names, said) = told("--to adminnetworkpolicy", &files, 0);
+    assert_eq!(names, ["tenants-blue", "tenants-red"]);
+    assert!(
+        said.contains("cnp/base `metadata.name`: there can be one BaselineAdminNetworkPolicy only, and that is for another controller")
+    );
+    assert!(said.contains("note: cnp/base: it stays what it is"), "{said}");
+}

@@ -29,7 +29,7 @@ use self::steps::{MOST_REGIONS, Step, Steps};
 use self::traffic::Traffic;
 use super::parts::slug;
 use super::selectors::{NAME_LABEL, named};
-use super::{Converted, Loss, Weight, Written};
+use super::{Converted, Loss, Objects, Weight, Written};
 
 /// What a group lets pass in one direction.
 enum Pass {
@@ -49,7 +49,7 @@ struct Closed {
 }
 
 /// Brings all cluster policies into NetworkPolicies. `pod_networks` are those that pods have their addresses of, if that is known.
-pub fn mimic(model: &Model, pod_networks: &[IpNet]) -> Converted {
+pub fn mimic(model: &Model, objects: &Objects, pod_networks: &[IpNet]) -> Converted {
     let policies = without_relations(model);
     let mut matcher = Matcher { model, losses: Vec::new() };
     let mut converted = Converted::default();
@@ -65,7 +65,7 @@ pub fn mimic(model: &Model, pod_networks: &[IpNet]) -> Converted {
             matcher.losses.extend(speaking.iter().filter(|it| it.tier != Tier::NetworkPolicy).map(|it| too_many_groups(it, namespace)));
         }
         let own: BTreeSet<PolicyRef> = groups.iter().filter(|it| it.has_cluster_policy()).flat_map(Group::network_policies).collect();
-        let mut names: BTreeSet<Box<str>> = staying(model, namespace, &own);
+        let mut names: BTreeSet<Box<str>> = staying(model, objects, namespace, &own);
         let mut writer = Writer { model, namespace, pod_networks, matcher: &mut matcher };
         for group in groups.iter().filter(|it| it.has_cluster_policy() || it.network_policies().iter().any(|it| own.contains(it))) {
             if let Some(written) = writer.policy(group, &mut names) {
@@ -90,8 +90,9 @@ fn speaks_in(model: &Model, policy: &Policy, namespace: &str) -> bool {
     }
 }
 
-fn staying(model: &Model, namespace: &str, replaced: &BTreeSet<PolicyRef>) -> BTreeSet<Box<str>> {
-    let own = model.policies.iter().map(|it| &it.origin).filter(|it| it.namespace.as_deref() == Some(namespace));
+fn staying(model: &Model, objects: &Objects, namespace: &str, replaced: &BTreeSet<PolicyRef>) -> BTreeSet<Box<str>> {
+    let all = model.policies.iter().map(|it| &it.origin).chain(&objects.others);
+    let own = all.filter(|it| it.namespace.as_deref() == Some(namespace));
     own.filter(|it| !replaced.contains(it)).map(|it| it.name.clone()).collect()
 }
 
