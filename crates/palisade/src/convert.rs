@@ -1,6 +1,6 @@
 //! `palisade convert`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use anyhow::{Result, anyhow, bail};
@@ -145,13 +145,40 @@ fn converted(args: &ConvertArgs, model: &Model, objects: &Objects) -> Result<Con
             bail!("`--to networkpolicy` takes all cluster policies at once, since what each lets pass depends on the others: name none")
         }
         Shape::Networkpolicy if args.keep => bail!("`--keep`: no cluster policy stays with `--to networkpolicy`"),
-        Shape::Networkpolicy => return Ok(mimic(model, objects, &args.pod_cidr)),
+        Shape::Networkpolicy => {
+            let converted = mimic(model, objects, &args.pod_cidr);
+            of_one_controller(objects, &converted.replaced)?;
+            return Ok(converted);
+        }
     };
     if !args.pod_cidr.is_empty() {
         bail!("`--pod-cidr` is for `--to networkpolicy`");
     }
     let unsayable = if args.keep { Unsayable::Kept } else { Unsayable::Dropped };
     Ok(convert(model, objects, target, wanted.as_ref(), unsayable))
+}
+
+/// What policies let pass together can only be said if one controller asks all of them.
+fn of_one_controller(objects: &Objects, replaced: &[PolicyRef]) -> Result<()> {
+    let mut values: BTreeMap<Option<&str>, Vec<&PolicyRef>> = BTreeMap::new();
+    for policy in replaced {
+        values.entry(objects.controllers.get(policy).map(AsRef::as_ref)).or_default().push(policy);
+    }
+    if values.len() < 2 {
+        return Ok(());
+    }
+    let said = values.iter().map(|(value, policies)| {
+        let all: Vec<String> = policies.iter().take(NAMED).map(|it| format!("`{it}`")).collect();
+        let more = if policies.len() > NAMED { format!(" and {} more", policies.len() - NAMED) } else { String::new() };
+        let value = value.map_or("no value".to_owned(), |it| format!("`{it}`"));
+        format!("{value} on {}{more}", all.join(", "))
+    });
+    let said: Vec<String> = said.collect();
+    bail!(
+        "`--to networkpolicy` writes what policies let pass together, and these are not for the same controllers: `{CONTROLLER_LABEL}` has {}; \
+         give all of them one value, or none",
+        said.join("; ")
+    )
 }
 
 /// The policies that were named; none for all.

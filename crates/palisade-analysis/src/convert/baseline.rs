@@ -26,6 +26,7 @@ enum Left {
     NoRoom,
     /// Another that stays is asked after it, and the one policy is asked last.
     NotLast,
+    OtherController,
     /// The only one is there and does not count.
     Taken,
 }
@@ -56,7 +57,11 @@ pub(super) fn into_one(
     // The one that is there already is asked last, and there cannot be two.
     let there = model.policies.iter().find(|it| it.origin.kind == PolicyKind::BaselineAdminNetworkPolicy && it.shape == Shape::Late);
     baseline.extend(there.map(|it| rules::carry(form, it, Pieces::Whole).0));
-    let (together, left) = match unsayable {
+    let whose = |it: &PolicyRef| objects.controllers.get(it).cloned();
+    // What is there stays with its controller.
+    let value = there.or(baseline.first().map(|it| &it.old)).and_then(|it| whose(&it.origin));
+    let (baseline, foreign): (Vec<Carried>, Vec<Carried>) = baseline.into_iter().partition(|it| whose(&it.old.origin) == value);
+    let (together, mut left) = match unsayable {
         Unsayable::Dropped => join(form, baseline, &|_| true),
         // What stays is asked before the one policy: only what is asked last already can go into it.
         Unsayable::Kept => {
@@ -65,6 +70,7 @@ pub(super) fn into_one(
             (together, left.into_iter().chain(more).collect())
         }
     };
+    left.extend(foreign.into_iter().map(|it| (it.old.origin, Left::OtherController)));
     for (origin, why) in left {
         converted.losses.push(not_in_it(&origin, why));
         match unsayable {
@@ -131,6 +137,9 @@ fn not_in_it(policy: &PolicyRef, why: Left) -> Loss {
         Left::NoRoom => ("spec", "there can be one BaselineAdminNetworkPolicy only, and it has at most 100 rules in each direction"),
         Left::NotLast => {
             ("spec.priority", "a BaselineAdminNetworkPolicy is asked after all others, and another that stays is asked after this")
+        }
+        Left::OtherController => {
+            ("metadata.labels", "there can be one BaselineAdminNetworkPolicy only, and it says once which controllers it is for")
         }
         Left::Taken => {
             ("metadata.name", "there can be one BaselineAdminNetworkPolicy only, and that is for another controller and stays what it is")
