@@ -117,7 +117,7 @@ pub fn convert(model: &Model, objects: &Objects, target: Target, wanted: Option<
         if wanted.is_some_and(|it| !it.contains(&policy.origin)) {
             continue;
         }
-        match untouched(policy, target) {
+        match untouched(policy, objects, target) {
             // Those that nobody asked for are not spoken of.
             Some(Untouched::AlreadyThere | Untouched::NetworkPolicy) if wanted.is_none() => {}
             Some(why) => converted.untouched.push((policy.origin.clone(), why)),
@@ -141,10 +141,11 @@ pub fn convert(model: &Model, objects: &Objects, target: Target, wanted: Option<
     converted
 }
 
-fn untouched(policy: &Policy, target: Target) -> Option<Untouched> {
+fn untouched(policy: &Policy, objects: &Objects, target: Target) -> Option<Untouched> {
     let there = match (policy.origin.kind, target) {
         (PolicyKind::NetworkPolicy, _) => return Some(Untouched::NetworkPolicy),
-        (PolicyKind::ClusterNetworkPolicy, Target::ClusterNetworkPolicy) | (PolicyKind::Kep2091, Target::Kep2091) => true,
+        (PolicyKind::ClusterNetworkPolicy, Target::ClusterNetworkPolicy) => true,
+        (PolicyKind::Kep2091, Target::Kep2091) => !objects.original.contains(&policy.origin),
         (PolicyKind::AdminNetworkPolicy | PolicyKind::BaselineAdminNetworkPolicy, Target::AdminNetworkPolicy) => {
             policy.shape == Shape::Late
         }
