@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use palisade_analysis::convert::{Converted, Target, Unsayable, Weight, convert, mimic};
+use palisade_analysis::convert::{Converted, Objects, Target, Unsayable, Weight, convert, mimic};
 use palisade_analysis::diff::{Filter, Version};
 use palisade_engine::compile;
 use palisade_k8s::Beside;
@@ -35,7 +35,7 @@ fn policies_keep_their_reach_from_shape_to_shape() {
     for seed in 0..SEEDS / 3 {
         let model = snapshot("cluster", &generate(seed).objects.to_json()).model;
         for (first, second) in TARGETS.into_iter().flat_map(|first| TARGETS.map(|second| (first, second))) {
-            let between = convert(&model, first, None, Unsayable::Kept).applied_to(&model);
+            let between = convert(&model, &Objects::default(), first, None, Unsayable::Kept).applied_to(&model);
             check(&between, second, seed);
         }
     }
@@ -46,7 +46,7 @@ fn network_policies_do_what_cluster_policies_did() {
     let mut whole = 0;
     for seed in 0..SEEDS {
         let model = snapshot("cluster", &generate(seed).objects.to_json()).model;
-        let converted = mimic(&model, &[]);
+        let converted = mimic(&model, &Objects::default(), &[]);
         read_back(&converted, seed);
         if converted.losses.iter().all(|it| it.weight != Weight::Reach) {
             same_reach(&model, &converted, "NetworkPolicy", seed);
@@ -58,10 +58,10 @@ fn network_policies_do_what_cluster_policies_did() {
 
 /// Whether all of it could be said.
 fn check(model: &Model, target: Target, seed: u64) -> bool {
-    let kept = convert(model, target, None, Unsayable::Kept);
+    let kept = convert(model, &Objects::default(), target, None, Unsayable::Kept);
     read_back(&kept, seed);
     same_reach(model, &kept, &format!("{target:?}"), seed);
-    let dropped = convert(model, target, None, Unsayable::Dropped);
+    let dropped = convert(model, &Objects::default(), target, None, Unsayable::Dropped);
     read_back(&dropped, seed);
     let whole = dropped.losses.iter().all(|it| it.weight != Weight::Reach);
     if whole {

@@ -1,15 +1,15 @@
 //! `palisade convert`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use ipnet::IpNet;
-use palisade_analysis::convert::{Converted, Target, Unsayable, Weight, convert, mimic};
+use palisade_analysis::convert::{Converted, Objects, Target, Unsayable, Weight, convert, mimic};
 use palisade_analysis::diff::{Filter, Group, Version};
 use palisade_engine::compile;
-use palisade_k8s::{Controller, Index, Snapshot, Text};
+use palisade_k8s::{CONTROLLER_LABEL, Controller, Index, ObjectKey, Snapshot, Text, names};
 use palisade_model::{Model, Policy, PolicyKind, PolicyRef, Severity};
 use palisade_report::{converted as form, diff as differences, diff_text, v1};
 
@@ -80,12 +80,12 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<Outcome> {
     if args.input.namespace.is_some() {
         bail!("`-n`: cluster policies are about the whole cluster, and pods of other namespaces would not be read");
     }
-    let input = input::read(&args.input)?;
+    let (index, unavailable) = input::read_objects(&args.input)?;
+    let input = Input { snapshot: index.snapshot(), unavailable };
     if input.refused() {
         return Ok(Outcome::cannot_tell(format!("{}error: objects were refused, so nothing can be converted\n", input.noticed())));
     }
-    let model = &input.snapshot.model;
-    let converted = converted(args, model)?;
+    let converted = converted(args, &input.snapshot.model, &objects(&index, &input.snapshot))?;
     let manifests = form::manifests(&converted, &input.snapshot.sources);
     let yaml = form::yaml(&manifests);
     let read = read_back(&yaml, &converted, &input::controller(&args.input.controller_name)?)?;
@@ -102,7 +102,40 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<Outcome> {
     Ok(Outcome { stdout, stderr, exit })
 }
 
-fn converted(args: &ConvertArgs, model: &Model) -> Result<Converted> {
+/// What is to be known of the objects beside the policies that count.
+fn objects(index: &Index, snapshot: &Snapshot) -> Objects {
+    let mut objects = Objects::default();
+    let mut counting = BTreeSet::new();
+    for policy in snapshot.model.policies.iter().map(|it| &it.origin) {
+        let key = snapshot.sources.key_of(policy);
+        if policy.kind == PolicyKind::Kep2091 && *key.kind != *names::KEP2091_KIND {
+            objects.original.insert(policy.clone());
+        }
+        let labels = snapshot.sources.beside(&key).map(|it| it.labels).unwrap_or_default();
+        let value = labels.into_iter().find(|it| it.0 == CONTROLLER_LABEL).map(|it| it.1.into());
+        objects.controllers.extend(value.map(|it| (policy.clone(), it)));
+        counting.insert(key);
+    }
+    objects.others = index.objects().map(|it| it.0).filter(|it| !counting.contains(*it)).filter_map(policy_of).collect();
+    objects
+}
+
+/// The policy that an object is; none for what is no policy.
+fn policy_of(key: &ObjectKey) -> Option<PolicyRef> {
+    let kinds = [
+        PolicyKind::NetworkPolicy,
+        PolicyKind::ClusterNetworkPolicy,
+        PolicyKind::AdminNetworkPolicy,
+        PolicyKind::BaselineAdminNetworkPolicy,
+    ];
+    let kind = match &*key.kind {
+        names::KEP2091_KIND => PolicyKind::Kep2091,
+        other => kinds.into_iter().find(|it| it.as_str() == other)?,
+    };
+    Some(PolicyRef { kind, namespace: key.namespace.clone(), name: key.name.clone() })
+}
+
+fn converted(args: &ConvertArgs, model: &Model, objects: &Objects) -> Result<Converted> {
     let wanted = wanted(model, &args.policies)?;
     let target = match args.to {
         Shape::Clusternetworkpolicy => Target::ClusterNetworkPolicy,
@@ -112,13 +145,40 @@ fn converted(args: &ConvertArgs, model: &Model) -> Result<Converted> {
             bail!("`--to networkpolicy` takes all cluster policies at once, since what each lets pass depends on the others: name none")
         }
         Shape::Networkpolicy if args.keep => bail!("`--keep`: no cluster policy stays with `--to networkpolicy`"),
-        Shape::Networkpolicy => return Ok(mimic(model, &args.pod_cidr)),
+        Shape::Networkpolicy => {
+            let converted = mimic(model, objects, &args.pod_cidr);
+            of_one_controller(objects, &converted.replaced)?;
+            return Ok(converted);
+        }
     };
     if !args.pod_cidr.is_empty() {
         bail!("`--pod-cidr` is for `--to networkpolicy`");
     }
     let unsayable = if args.keep { Unsayable::Kept } else { Unsayable::Dropped };
-    Ok(convert(model, target, wanted.as_ref(), unsayable))
+    Ok(convert(model, objects, target, wanted.as_ref(), unsayable))
+}
+
+/// What policies let pass together can only be said if one controller asks all of them.
+fn of_one_controller(objects: &Objects, replaced: &[PolicyRef]) -> Result<()> {
+    let mut values: BTreeMap<Option<&str>, Vec<&PolicyRef>> = BTreeMap::new();
+    for policy in replaced {
+        values.entry(objects.controllers.get(policy).map(AsRef::as_ref)).or_default().push(policy);
+    }
+    if values.len() < 2 {
+        return Ok(());
+    }
+    let said = values.iter().map(|(value, policies)| {
+        let all: Vec<String> = policies.iter().take(NAMED).map(|it| format!("`{it}`")).collect();
+        let more = if policies.len() > NAMED { format!(" and {} more", policies.len() - NAMED) } else { String::new() };
+        let value = value.map_or("no value".to_owned(), |it| format!("`{it}`"));
+        format!("{value} on {}{more}", all.join(", "))
+    });
+    let said: Vec<String> = said.collect();
+    bail!(
+        "`--to networkpolicy` writes what policies let pass together, and these are not for the same controllers: `{CONTROLLER_LABEL}` has {}; \
+         give all of them one value, or none",
+        said.join("; ")
+    )
 }
 
 /// The policies that were named; none for all.

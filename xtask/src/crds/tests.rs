@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use palisade_analysis::convert::{Target, Unsayable, convert};
+use palisade_analysis::convert::{Objects, Target, Unsayable, convert};
 use palisade_k8s::Beside;
 use palisade_model::PolicyKind;
 use palisade_report::manifest::manifest;
@@ -96,7 +96,7 @@ fn what_is_written_fits_its_definition() {
     for seed in 0..60 {
         let model = snapshot("cluster", &generate(seed).objects.to_json()).model;
         for target in [Target::ClusterNetworkPolicy, Target::AdminNetworkPolicy, Target::Kep2091] {
-            for written in convert(&model, target, None, Unsayable::Dropped).written {
+            for written in convert(&model, &Objects::default(), target, None, Unsayable::Dropped).written {
                 let object = manifest(&written.policy, &Beside::default()).json();
                 let kind = written.policy.origin.kind;
                 jsonschema::validate(&schemas[&kind], &object).unwrap_or_else(|error| panic!("seed {seed}: {error}\n{object:#}"));

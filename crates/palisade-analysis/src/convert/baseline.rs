@@ -6,7 +6,7 @@ use super::form::{Form, RuleLimit};
 use super::order::{Slot, write};
 use super::parts::Pieces;
 use super::rules::{self, Carried};
-use super::{Converted, Loss, Unsayable, Untouched, Weight};
+use super::{Converted, Loss, Objects, Unsayable, Untouched, Weight};
 
 /// The name that the API wants.
 const ONLY: &str = "default";
@@ -26,20 +26,42 @@ enum Left {
     NoRoom,
     /// Another that stays is asked after it, and the one policy is asked last.
     NotLast,
+    OtherController,
+    /// The only one is there and does not count.
+    Taken,
 }
 
 /// Takes the Baseline policies out of `carried`. Those of one subject are one policy.
-pub(super) fn into_one(model: &Model, form: &Form, unsayable: Unsayable, carried: &mut Vec<Carried>, converted: &mut Converted) {
+pub(super) fn into_one(
+    model: &Model,
+    objects: &Objects,
+    form: &Form,
+    unsayable: Unsayable,
+    carried: &mut Vec<Carried>,
+    converted: &mut Converted,
+) {
     let (mut baseline, others): (Vec<Carried>, Vec<Carried>) =
         std::mem::take(carried).into_iter().partition(|it| it.old.tier == Tier::Baseline);
     *carried = others;
     if baseline.is_empty() {
         return;
     }
+    let only = PolicyRef { kind: PolicyKind::BaselineAdminNetworkPolicy, namespace: None, name: ONLY.into() };
+    if objects.others.contains(&only) {
+        for one in baseline {
+            converted.losses.push(not_in_it(&one.old.origin, Left::Taken));
+            converted.untouched.push((one.old.origin, Untouched::NotSayable));
+        }
+        return;
+    }
     // The one that is there already is asked last, and there cannot be two.
     let there = model.policies.iter().find(|it| it.origin.kind == PolicyKind::BaselineAdminNetworkPolicy && it.shape == Shape::Late);
     baseline.extend(there.map(|it| rules::carry(form, it, Pieces::Whole).0));
-    let (together, left) = match unsayable {
+    let whose = |it: &PolicyRef| objects.controllers.get(it).cloned();
+    // What is there stays with its controller.
+    let value = there.or(baseline.first().map(|it| &it.old)).and_then(|it| whose(&it.origin));
+    let (baseline, foreign): (Vec<Carried>, Vec<Carried>) = baseline.into_iter().partition(|it| whose(&it.old.origin) == value);
+    let (together, mut left) = match unsayable {
         Unsayable::Dropped => join(form, baseline, &|_| true),
         // What stays is asked before the one policy: only what is asked last already can go into it.
         Unsayable::Kept => {
@@ -48,6 +70,7 @@ pub(super) fn into_one(model: &Model, form: &Form, unsayable: Unsayable, carried
             (together, left.into_iter().chain(more).collect())
         }
     };
+    left.extend(foreign.into_iter().map(|it| (it.old.origin, Left::OtherController)));
     for (origin, why) in left {
         converted.losses.push(not_in_it(&origin, why));
         match unsayable {
@@ -114,6 +137,12 @@ fn not_in_it(policy: &PolicyRef, why: Left) -> Loss {
         Left::NoRoom => ("spec", "there can be one BaselineAdminNetworkPolicy only, and it has at most 100 rules in each direction"),
         Left::NotLast => {
             ("spec.priority", "a BaselineAdminNetworkPolicy is asked after all others, and another that stays is asked after this")
+        }
+        Left::OtherController => {
+            ("metadata.labels", "there can be one BaselineAdminNetworkPolicy only, and it says once which controllers it is for")
+        }
+        Left::Taken => {
+            ("metadata.name", "there can be one BaselineAdminNetworkPolicy only, and that is for another controller and stays what it is")
         }
     };
     Loss { policy: policy.clone(), path: path.to_owned(), why: why.to_owned(), instead: None, weight: Weight::Reach }

@@ -13,7 +13,7 @@ mod selectors;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use palisade_model::{Model, PerDirection, Policy, PolicyKind, PolicyRef, RuleRef, Shape, Subject};
 
@@ -36,6 +36,17 @@ pub enum Unsayable {
     Dropped,
     /// It stays what it is.
     Kept,
+}
+
+/// What is known of the objects beside the policies that count.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Objects {
+    /// Policies that were read and do not count, such as those of another controller. Their names are taken.
+    pub others: BTreeSet<PolicyRef>,
+    /// Policies of KEP-2091 under its original group, where they are AdminNetworkPolicies.
+    pub original: BTreeSet<PolicyRef>,
+    /// Whose a policy is, of those that say so.
+    pub controllers: BTreeMap<PolicyRef, Box<str>>,
 }
 
 /// What came of a conversion.
@@ -98,7 +109,7 @@ pub enum Weight {
 }
 
 /// Brings policies into another shape: these, or all that there are.
-pub fn convert(model: &Model, target: Target, wanted: Option<&BTreeSet<PolicyRef>>, unsayable: Unsayable) -> Converted {
+pub fn convert(model: &Model, objects: &Objects, target: Target, wanted: Option<&BTreeSet<PolicyRef>>, unsayable: Unsayable) -> Converted {
     let form = Form::of(target);
     let mut converted = Converted::default();
     let mut candidates = Vec::new();
@@ -106,7 +117,7 @@ pub fn convert(model: &Model, target: Target, wanted: Option<&BTreeSet<PolicyRef
         if wanted.is_some_and(|it| !it.contains(&policy.origin)) {
             continue;
         }
-        match untouched(policy, target) {
+        match untouched(policy, objects, target) {
             // Those that nobody asked for are not spoken of.
             Some(Untouched::AlreadyThere | Untouched::NetworkPolicy) if wanted.is_none() => {}
             Some(why) => converted.untouched.push((policy.origin.clone(), why)),
@@ -124,16 +135,17 @@ pub fn convert(model: &Model, target: Target, wanted: Option<&BTreeSet<PolicyRef
         }
     }
     if target == Target::AdminNetworkPolicy {
-        baseline::into_one(model, &form, unsayable, &mut carried, &mut converted);
+        baseline::into_one(model, objects, &form, unsayable, &mut carried, &mut converted);
     }
-    order::place(model, &form, carried, &mut converted);
+    order::place(model, objects, &form, carried, &mut converted);
     converted
 }
 
-fn untouched(policy: &Policy, target: Target) -> Option<Untouched> {
+fn untouched(policy: &Policy, objects: &Objects, target: Target) -> Option<Untouched> {
     let there = match (policy.origin.kind, target) {
         (PolicyKind::NetworkPolicy, _) => return Some(Untouched::NetworkPolicy),
-        (PolicyKind::ClusterNetworkPolicy, Target::ClusterNetworkPolicy) | (PolicyKind::Kep2091, Target::Kep2091) => true,
+        (PolicyKind::ClusterNetworkPolicy, Target::ClusterNetworkPolicy) => true,
+        (PolicyKind::Kep2091, Target::Kep2091) => !objects.original.contains(&policy.origin),
         (PolicyKind::AdminNetworkPolicy | PolicyKind::BaselineAdminNetworkPolicy, Target::AdminNetworkPolicy) => {
             policy.shape == Shape::Late
         }
@@ -145,6 +157,16 @@ fn untouched(policy: &Policy, target: Target) -> Option<Untouched> {
         (_, true) => Some(Untouched::AlreadyThere),
         (Subject::Unknown, false) => Some(Untouched::UnknownSubject),
         (Subject::Pods { .. }, false) => None,
+    }
+}
+
+impl Objects {
+    /// The kind of the object that a policy is.
+    fn kind(&self, policy: &PolicyRef) -> PolicyKind {
+        match self.original.contains(policy) {
+            true => PolicyKind::AdminNetworkPolicy,
+            false => policy.kind,
+        }
     }
 }
 

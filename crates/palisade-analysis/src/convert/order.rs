@@ -6,7 +6,7 @@ use palisade_model::{Model, PerDirection, Policy, PolicyRef, Rule, RuleRef, Subj
 
 use super::form::Form;
 use super::rules::{Carried, Sequence};
-use super::{Converted, Loss, Weight, Written, asked};
+use super::{Converted, Loss, Objects, Weight, Written, asked};
 
 /// How a policy is called and when it is asked.
 #[derive(Clone, Debug)]
@@ -29,9 +29,9 @@ struct Turn {
 }
 
 /// Gives the pieces names and ranks, and writes them.
-pub(super) fn place(model: &Model, form: &Form, carried: Vec<Carried>, converted: &mut Converted) {
+pub(super) fn place(model: &Model, objects: &Objects, form: &Form, carried: Vec<Carried>, converted: &mut Converted) {
     for tier in [Tier::Admin, Tier::Baseline] {
-        let mut turns = turns(model, form, &carried, converted, tier);
+        let mut turns = turns(model, objects, form, &carried, converted, tier);
         if turns.iter().all(|it| it.piece.is_none()) {
             continue;
         }
@@ -72,12 +72,13 @@ pub(super) fn write(
     Written { policy, from, rules: PerDirection { egress: from_egress, ingress: from_ingress } }
 }
 
-fn turns(model: &Model, form: &Form, carried: &[Carried], converted: &Converted, tier: Tier) -> Vec<Turn> {
+fn turns(model: &Model, objects: &Objects, form: &Form, carried: &[Carried], converted: &Converted, tier: Tier) -> Vec<Turn> {
     let (kind, _) = form.kind(tier);
     let gone = |origin: &PolicyRef| converted.replaced.contains(origin) || carried.iter().any(|it| it.old.origin == *origin);
     let stays = |it: &&Policy| !gone(&it.origin);
-    let mut taken: BTreeSet<Box<str>> =
-        model.policies.iter().filter(stays).filter(|it| it.origin.kind == kind).map(|it| it.origin.name.clone()).collect();
+    let staying = model.policies.iter().filter(stays).map(|it| &it.origin).filter(|it| objects.kind(it) == kind);
+    let others = objects.others.iter().filter(|it| it.kind == kind);
+    let mut taken: BTreeSet<Box<str>> = staying.chain(others).map(|it| it.name.clone()).collect();
     let mut turns = Vec::new();
     for old in model.policies.iter().filter(|it| it.tier == tier) {
         let Some(at) = carried.iter().position(|it| it.old.origin == old.origin) else {

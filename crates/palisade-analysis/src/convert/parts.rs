@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use palisade_engine::without_relations;
-use palisade_model::{LabelSelector, Model, NamespaceSet, Operator, Peer, PeerSet, Policy, PolicyRef, Requirement, Subject};
+use palisade_model::{
+    Endpoint, LabelSelector, Labels, Model, NamespaceSet, Operator, Peer, PeerSet, PodName, Policy, PolicyRef, Readiness, RelativePods,
+    RelativeSelector, Requirement, Running, Subject,
+};
 
 use super::form::Form;
 
@@ -17,13 +20,10 @@ pub(super) enum Pieces {
 
 /// The policies, each with the pieces without the relations that the form cannot say.
 pub(super) fn without_unsayable_relations<'p>(model: &Model, form: &Form, policies: &[&'p Policy]) -> Vec<(&'p Policy, Pieces)> {
-    let relative: Vec<Policy> = policies.iter().filter(|it| has_unsayable(form, it)).map(|it| (*it).clone()).collect();
+    let relative: Vec<&Policy> = policies.iter().copied().filter(|it| relations(it).any(|it| !form.says(it))).collect();
     let mut parts: BTreeMap<PolicyRef, Vec<Policy>> = relative.iter().map(|it| (it.origin.clone(), Vec::new())).collect();
-    if !relative.is_empty() {
-        let model = Model { policies: relative, ..model.clone() };
-        for part in without_relations(&model).iter() {
-            parts.entry(part.origin.clone()).or_default().push(part.clone());
-        }
+    for part in plain(model, relative) {
+        parts.entry(part.origin.clone()).or_default().push(part);
     }
     let pieces = |policy: &'p Policy| match parts.remove(&policy.origin) {
         Some(parts) => (policy, Pieces::ByValue(named(policy, parts))),
@@ -32,15 +32,92 @@ pub(super) fn without_unsayable_relations<'p>(model: &Model, form: &Form, polici
     policies.iter().copied().map(pieces).collect()
 }
 
-fn has_unsayable(form: &Form, policy: &Policy) -> bool {
+/// The peers of a policy that are relative to its subject.
+pub(super) fn relations(policy: &Policy) -> impl Iterator<Item = &RelativePods> {
     let rules = policy.rules.egress.iter().chain(&policy.rules.ingress);
-    rules.into_iter().any(|rule| match &rule.peers {
-        PeerSet::Any | PeerSet::AnyButOwnNode => false,
-        PeerSet::Of(peers) => peers.iter().any(|peer| match peer {
-            Peer::Relative(relative) => !form.says(relative),
-            Peer::Pods { .. } | Peer::Networks(_) | Peer::Nodes(_) | Peer::Domains(_) | Peer::Unreadable => false,
-        }),
+    let peers = rules.flat_map(|rule| match &rule.peers {
+        PeerSet::Of(peers) => peers.as_slice(),
+        PeerSet::Any | PeerSet::AnyButOwnNode => &[],
+    });
+    peers.filter_map(|peer| match peer {
+        Peer::Relative(relative) => Some(relative),
+        Peer::Pods { .. } | Peer::Networks(_) | Peer::Nodes(_) | Peer::Domains(_) | Peer::Unreadable => None,
     })
+}
+
+/// Whether labels of pods are compared.
+pub(super) fn compares_pods(policy: &Policy) -> bool {
+    relations(policy).any(|it| match it.pods {
+        RelativeSelector::Matching(_) => false,
+        RelativeSelector::Same(_) | RelativeSelector::NoneSame(_) | RelativeSelector::SomeDiffer(_) => true,
+    })
+}
+
+/// Policies without relations, in their order. If only namespaces are compared, those without pods count too.
+pub(super) fn plain<'p>(model: &Model, policies: impl IntoIterator<Item = &'p Policy>) -> Vec<Policy> {
+    let there = model.endpoints.len();
+    let mut asked: Option<Model> = None;
+    let mut found = Vec::new();
+    for policy in policies {
+        if relations(policy).next().is_none() {
+            found.push(policy.clone());
+            continue;
+        }
+        let asked = asked.get_or_insert_with(|| model.clone());
+        asked.endpoints.truncate(there);
+        asked.endpoints.extend(possible(model, policy));
+        asked.policies = vec![policy.clone()];
+        found.extend(without_relations(asked).into_owned());
+    }
+    found
+}
+
+/// A subject in each namespace that could have one.
+fn possible(model: &Model, policy: &Policy) -> Vec<Endpoint> {
+    let Subject::Pods { pods, .. } = &policy.subject else { return Vec::new() };
+    let labels = meeting(pods);
+    if compares_pods(policy) || !pods.matches(&labels) {
+        return Vec::new();
+    }
+    let namespaces = model.namespaces.keys().filter(|it| speaks_in(model, policy, it));
+    let endpoint = |namespace: &Box<str>| Endpoint {
+        name: PodName { namespace: namespace.clone(), name: Box::default() },
+        labels: labels.clone(),
+        addresses: Vec::new(),
+        node: None,
+        ports: Vec::new(),
+        owners: Vec::new(),
+        readiness: Readiness::Ready,
+        running: Running::NotSaid,
+    };
+    namespaces.map(endpoint).collect()
+}
+
+/// Labels that meet a selector, if any do.
+fn meeting(selector: &LabelSelector) -> Labels {
+    let label = |it: &Requirement| match &it.operator {
+        Operator::Equals(value) => Some((it.key.clone(), value.clone())),
+        Operator::In(values) => values.first().map(|value| (it.key.clone(), value.clone())),
+        Operator::Exists => Some((it.key.clone(), Box::default())),
+        Operator::NotIn(_) | Operator::DoesNotExist => None,
+    };
+    let mut labels = Labels::default();
+    // What a key has to be is said over that it has to be there.
+    let (exists, others): (Vec<&Requirement>, Vec<&Requirement>) =
+        selector.requirements.iter().partition(|it| it.operator == Operator::Exists);
+    for (key, value) in exists.into_iter().chain(others).filter_map(label) {
+        labels.set(&key, &value);
+    }
+    labels
+}
+
+/// Whether pods of a namespace could be subjects.
+pub(super) fn speaks_in(model: &Model, policy: &Policy, namespace: &str) -> bool {
+    match &policy.subject {
+        Subject::Pods { namespaces: NamespaceSet::Own(name), .. } => **name == *namespace,
+        Subject::Pods { namespaces: NamespaceSet::Matching(selector), .. } => selector.matches(model.namespace_labels(namespace)),
+        Subject::Unknown => false,
+    }
 }
 
 /// Parts are named by what tells their subjects apart.

@@ -49,7 +49,7 @@ fn more_rules_than_a_policy_has_are_several_policies_in_order() {
         policy(PolicyKind::AdminNetworkPolicy, "before", Tier::Admin, 8, denies(1)),
         policy(PolicyKind::AdminNetworkPolicy, "long", Tier::Admin, 10, denies(60)),
     ]);
-    let converted = convert(&model, Target::ClusterNetworkPolicy, None, Unsayable::Dropped);
+    let converted = convert(&model, &Objects::default(), Target::ClusterNetworkPolicy, None, Unsayable::Dropped);
     // The last part keeps the priority; those before it make room.
     assert_eq!(written(&converted), [("before", 7, 1), ("long", 8, 25), ("long-2", 9, 25), ("long-3", 10, 10)]);
     assert!(converted.losses.iter().all(|it| it.weight == Weight::Form), "{:#?}", converted.losses);
@@ -62,7 +62,7 @@ fn parts_without_room_are_asked_by_name() {
         (0..=1000).map(|rank| policy(PolicyKind::ClusterNetworkPolicy, &format!("c{rank}"), Tier::Admin, rank, Vec::new())).collect();
     full.splice(1..1, model.policies);
     let model = Model { policies: full, ..Model::default() };
-    let converted = convert(&model, Target::ClusterNetworkPolicy, None, Unsayable::Dropped);
+    let converted = convert(&model, &Objects::default(), Target::ClusterNetworkPolicy, None, Unsayable::Dropped);
     assert_eq!(written(&converted), [("long", 0, 25), ("long-2", 0, 5)]);
     assert!(converted.losses.iter().any(|it| it.path == "spec.priority" && it.weight == Weight::Form), "{:#?}", converted.losses);
 }
@@ -73,7 +73,7 @@ fn the_last_priority_of_one_scale_is_not_baseline_in_the_other() {
         policy(PolicyKind::ClusterNetworkPolicy, "b", Tier::Admin, 999, denies(1)),
         policy(PolicyKind::ClusterNetworkPolicy, "a", Tier::Admin, 1000, denies(1)),
     ]);
-    let converted = convert(&model, Target::Kep2091, None, Unsayable::Dropped);
+    let converted = convert(&model, &Objects::default(), Target::Kep2091, None, Unsayable::Dropped);
     assert_eq!(written(&converted), [("b", 998, 1), ("a", 999, 1)]);
 }
 
@@ -83,7 +83,7 @@ fn baseline_policies_of_one_priority_get_names_in_their_order() {
         policy(PolicyKind::ClusterNetworkPolicy, "z", Tier::Baseline, 1, denies(1)),
         policy(PolicyKind::ClusterNetworkPolicy, "a", Tier::Baseline, 2, denies(2)),
     ]);
-    let converted = convert(&model, Target::Kep2091, None, Unsayable::Dropped);
+    let converted = convert(&model, &Objects::default(), Target::Kep2091, None, Unsayable::Dropped);
     assert_eq!(written(&converted), [("1-z", 1000, 1), ("2-a", 1000, 2)]);
 }
 
@@ -94,7 +94,7 @@ fn a_priority_beyond_the_scale_stays_the_first() {
         policy(PolicyKind::Kep2091, "a", Tier::Admin, -5, denies(1)),
         policy(PolicyKind::Kep2091, "c", Tier::Admin, 0, denies(1)),
     ]);
-    let converted = convert(&model, Target::ClusterNetworkPolicy, None, Unsayable::Dropped);
+    let converted = convert(&model, &Objects::default(), Target::ClusterNetworkPolicy, None, Unsayable::Dropped);
     assert_eq!(written(&converted), [("b", 0, 1), ("a", 1, 1), ("c", 2, 1)]);
 }
 
@@ -104,7 +104,7 @@ fn baseline_policies_of_one_subject_are_one_and_pass_is_allow() {
         policy(PolicyKind::ClusterNetworkPolicy, "a", Tier::Baseline, 1, vec![rule(0, Action::Pass, vec![everybody()])]),
         policy(PolicyKind::ClusterNetworkPolicy, "b", Tier::Baseline, 2, denies(1)),
     ]);
-    let converted = convert(&model, Target::AdminNetworkPolicy, None, Unsayable::Dropped);
+    let converted = convert(&model, &Objects::default(), Target::AdminNetworkPolicy, None, Unsayable::Dropped);
     assert_eq!(written(&converted), [("default", 1001, 2)]);
     let actions: Vec<Action> = converted.written.iter().flat_map(|it| &it.policy.rules.ingress).map(|it| it.action).collect();
     assert_eq!(actions, [Action::Accept, Action::Deny]);
@@ -117,7 +117,7 @@ fn more_peers_than_a_rule_has_are_several_rules() {
     let peers: Vec<Peer> = (0..40).map(|_| everybody()).collect();
     let mut long = policy(PolicyKind::AdminNetworkPolicy, "long", Tier::Admin, 1, vec![rule(0, Action::Accept, peers)]);
     long.rules.egress = vec![rule(0, Action::Deny, vec![Peer::Networks(blocks)])];
-    let converted = convert(&model(vec![long]), Target::ClusterNetworkPolicy, None, Unsayable::Dropped);
+    let converted = convert(&model(vec![long]), &Objects::default(), Target::ClusterNetworkPolicy, None, Unsayable::Dropped);
     let [one] = converted.written.as_slice() else { panic!("{converted:#?}") };
     let count = |rules: &[Rule]| {
         let peers = |it: &Rule| match &it.peers {
@@ -137,6 +137,6 @@ fn a_name_that_is_taken_gets_the_old_kind() {
         policy(PolicyKind::ClusterNetworkPolicy, "a", Tier::Admin, 5, denies(1)),
         policy(PolicyKind::Kep2091, "a", Tier::Admin, 7, denies(1)),
     ]);
-    let converted = convert(&model, Target::ClusterNetworkPolicy, None, Unsayable::Dropped);
+    let converted = convert(&model, &Objects::default(), Target::ClusterNetworkPolicy, None, Unsayable::Dropped);
     assert_eq!(written(&converted), [("a-anp", 1, 1), ("a-kep2091", 7, 1)]);
 }

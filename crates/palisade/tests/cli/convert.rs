@@ -25,7 +25,7 @@ fn the_shop_without_cluster_policies() {
 
 #[test]
 fn what_stays_is_what_cannot_be_said() {
-    let run = palisade(&format!("convert --to kep2091 --keep {TENANTS}")).assert().success().stdout_eq("");
+    let run = palisade(&format!("convert --to kep2091 --keep {TENANTS} cnp/out")).assert().success().stdout_eq("");
     let told = String::from_utf8_lossy(&run.get_output().stderr).into_owned();
     assert!(told.contains("note: cnp/out: it stays what it is, since this shape cannot say all of it\n"), "{told}");
     assert!(told.ends_with("nothing to convert; reach is the same before and after\n"), "{told}");
@@ -128,4 +128,150 @@ spec:
 ",
     );
     palisade(&format!("convert --to kep2091 -f {path}")).assert().code(2);
+}
+
+/// Two tenants, and two policies about them.
+const SHARED: &str = "
+apiVersion: v1
+kind: Namespace
+metadata: {name: a, labels: {tenant: red}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: a, labels: {app: web}}
+spec: {containers: [{name: c, image: x}]}
+status: {phase: Running, podIPs: [{ip: 10.1.0.1}]}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: b, labels: {tenant: blue}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: b, labels: {app: web}}
+spec: {containers: [{name: c, image: x}]}
+status: {phase: Running, podIPs: [{ip: 10.1.1.1}]}
+---
+apiVersion: policy.networking.k8s.io/v1alpha1
+kind: AdminNetworkPolicy
+metadata: {name: tenants}
+spec:
+  priority: 50
+  subject: {namespaceSelector: {matchExpressions: [{key: tenant, operator: Exists}]}}
+  ingress:
+  - {action: Deny, l4Selector: {allPorts: true}, from: [{namespaces: {notSameLabels: [tenant]}}]}
+---
+apiVersion: policy.networking.k8s.io/v1alpha2
+kind: ClusterNetworkPolicy
+metadata: {name: base}
+spec: {tier: Baseline, priority: 5, subject: {namespaces: {}}, ingress: [{action: Deny, from: [{namespaces: {}}]}]}
+";
+
+const FOREIGN: &str = "
+apiVersion: policy.networking.k8s.io/v1alpha2
+kind: ClusterNetworkPolicy
+metadata: {name: tenants-red, labels: {networking.k8s.io/policy-controller-name: another}}
+spec: {tier: Admin, priority: 5, subject: {namespaces: {}}, ingress: [{action: Deny, from: [{namespaces: {}}]}]}
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: cluster-policies, namespace: a, labels: {networking.k8s.io/policy-controller-name: another}}
+spec: {podSelector: {}, policyTypes: [Ingress]}
+---
+apiVersion: policy.networking.k8s.io/v1alpha1
+kind: BaselineAdminNetworkPolicy
+metadata: {name: default, labels: {networking.k8s.io/policy-controller-name: another}}
+spec: {subject: {namespaces: {}}, ingress: [{action: Deny, from: [{namespaces: {}}]}]}
+";
+
+/// The names of what is written, and what is said beside it.
+fn told(line: &str, files: &[(&str, &str)], code: i32) -> (Vec<String>, String) {
+    let files = folder(files);
+    let run = palisade(&format!("convert {line} -f {}", files.path().display())).assert().code(code);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let names = text(&run.get_output().stdout).lines().filter_map(|it| it.strip_prefix("  name: ")).map(str::to_owned).collect();
+    (names, text(&run.get_output().stderr))
+}
+
+#[test]
+fn the_names_of_other_controllers_are_taken() {
+    let files = [("shared.yaml", SHARED), ("foreign.yaml", FOREIGN)];
+    assert_eq!(told("--to clusternetworkpolicy", &files, 0).0, ["tenants-blue", "tenants-red-kep2091"]);
+    assert_eq!(told("--to networkpolicy", &files, 0).0, ["cluster-policies-2", "cluster-policies"]);
+    let (names, said) = told("--to adminnetworkpolicy", &files, 0);
+    assert_eq!(names, ["tenants-blue", "tenants-red"]);
+    assert!(
+        said.contains("cnp/base `metadata.name`: there can be one BaselineAdminNetworkPolicy only, and that is for another controller")
+    );
+    assert!(said.contains("note: cnp/base: it stays what it is"), "{said}");
+}
+
+/// Two Baseline policies of one subject, for different controllers.
+const LABELLED: &str = "
+apiVersion: policy.networking.k8s.io/v1alpha2
+kind: ClusterNetworkPolicy
+metadata: {name: b1, labels: {networking.k8s.io/policy-controller-name: palisade}}
+spec: {tier: Baseline, priority: 1, subject: {namespaces: {}}, ingress: [{action: Accept, from: [{namespaces: {matchLabels: {tenant: blue}}}]}]}
+---
+apiVersion: policy.networking.k8s.io/v1alpha2
+kind: ClusterNetworkPolicy
+metadata: {name: b2}
+spec: {tier: Baseline, priority: 2, subject: {namespaces: {}}, ingress: [{action: Deny, from: [{namespaces: {}}]}]}
+";
+
+#[test]
+fn policies_for_different_controllers_are_not_joined() {
+    let cluster = SHARED.split("---\napiVersion: policy").next().unwrap();
+    let files = [("cluster.yaml", cluster), ("labelled.yaml", LABELLED)];
+    let (names, said) = told("--to adminnetworkpolicy", &files, 1);
+    assert_eq!(names, ["default"]);
+    assert!(said.contains("  cnp/b2 `metadata.labels`: there can be one BaselineAdminNetworkPolicy only"), "{said}");
+    let (names, said) = told("--to networkpolicy", &files, 2);
+    assert!(names.is_empty(), "{names:?}");
+    assert!(said.contains("has no value on `cnp/b2`; `palisade` on `cnp/b1`;"), "{said}");
+    let alike = LABELLED.replace("{name: b2}", "{name: b2, labels: {networking.k8s.io/policy-controller-name: palisade}}");
+    let (names, _) = told("--to networkpolicy", &[("cluster.yaml", cluster), ("alike.yaml", &alike)], 0);
+    assert_eq!(names, ["cluster-policies", "cluster-policies"]);
+}
+
+const VAULT: &str = "
+apiVersion: policy.networking.k8s.io/v1alpha1
+kind: AdminNetworkPolicy
+metadata: {name: vault}
+spec:
+  priority: 1
+  subject: {namespaceAndPodSelector: {namespaceSelector: {matchLabels: {tenant: red}}, podSelector: {matchLabels: {app: vault}}}}
+  ingress:
+  - {action: Deny, l4Selector: {allPorts: true}, from: [{namespaces: {notSelf: true}}, {namespaces: {self: true}}]}
+";
+
+#[test]
+fn namespaces_without_a_subject_are_spoken_of() {
+    let cluster = SHARED.split("---\napiVersion: policy").next().unwrap();
+    let files = [("cluster.yaml", cluster), ("vault.yaml", VAULT)];
+    assert_eq!(told("--to networkpolicy", &files, 0).0, ["cluster-policies-app-vault"]);
+    assert_eq!(told("--to clusternetworkpolicy", &files, 0).0, ["vault-a"]);
+    let of_pods = VAULT.replace(
+        "[{namespaces: {notSelf: true}}, {namespaces: {self: true}}]",
+        "[{namespacedPods: {namespaces: {self: true}, pods: {sameLabels: [app]}}}]",
+    );
+    let (names, said) = told("--to networkpolicy", &[("cluster.yaml", cluster), ("vault.yaml", &of_pods)], 0);
+    assert!(names.is_empty(), "{names:?}");
+    assert!(said.contains("written instead: nothing, since it selects no pod now; pods that come later are not covered"), "{said}");
+}
+
+#[test]
+fn a_tenant_without_pods_has_its_policy() {
+    let green = "apiVersion: v1\nkind: Namespace\nmetadata: {name: g, labels: {tenant: green}}\n";
+    let files = [("shared.yaml", SHARED), ("green.yaml", green)];
+    assert_eq!(told("--to clusternetworkpolicy", &files, 0).0, ["tenants-blue", "tenants-green", "tenants-red"]);
+}
+
+#[test]
+fn kep_2091_leaves_its_original_group() {
+    let (names, said) = told("--to kep2091", &[("vault.yaml", VAULT)], 0);
+    assert_eq!(names, ["vault"]);
+    assert!(said.starts_with("1 policy written for kep2091/vault\n"), "{said}");
+    let ours = VAULT.replace("policy.networking.k8s.io", "kep2091.palisade.dev");
+    assert!(told("--to kep2091", &[("vault.yaml", &ours)], 0).0.is_empty());
 }

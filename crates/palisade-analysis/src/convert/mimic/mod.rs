@@ -15,7 +15,6 @@ mod traffic;
 use std::collections::BTreeSet;
 
 use ipnet::IpNet;
-use palisade_engine::without_relations;
 use palisade_model::{
     Action, Direction, IpBlock, Model, NamespaceSet, Peer, PeerSet, PerDirection, Policy, PolicyKind, PolicyRef, PortSet, Rule, Shape,
     Subject, Tier,
@@ -27,9 +26,9 @@ use self::matcher::{Matcher, one, rules_of};
 use self::region::{Region, Whom, cut, simplified, without};
 use self::steps::{MOST_REGIONS, Step, Steps};
 use self::traffic::Traffic;
-use super::parts::slug;
+use super::parts::{compares_pods, plain, slug, speaks_in};
 use super::selectors::{NAME_LABEL, named};
-use super::{Converted, Loss, Weight, Written};
+use super::{Converted, Loss, Objects, Weight, Written};
 
 /// What a group lets pass in one direction.
 enum Pass {
@@ -49,8 +48,8 @@ struct Closed {
 }
 
 /// Brings all cluster policies into NetworkPolicies. `pod_networks` are those that pods have their addresses of, if that is known.
-pub fn mimic(model: &Model, pod_networks: &[IpNet]) -> Converted {
-    let policies = without_relations(model);
+pub fn mimic(model: &Model, objects: &Objects, pod_networks: &[IpNet]) -> Converted {
+    let policies = plain(model, &model.policies);
     let mut matcher = Matcher { model, losses: Vec::new() };
     let mut converted = Converted::default();
     let mut replaced: BTreeSet<PolicyRef> =
@@ -65,7 +64,7 @@ pub fn mimic(model: &Model, pod_networks: &[IpNet]) -> Converted {
             matcher.losses.extend(speaking.iter().filter(|it| it.tier != Tier::NetworkPolicy).map(|it| too_many_groups(it, namespace)));
         }
         let own: BTreeSet<PolicyRef> = groups.iter().filter(|it| it.has_cluster_policy()).flat_map(Group::network_policies).collect();
-        let mut names: BTreeSet<Box<str>> = staying(model, namespace, &own);
+        let mut names: BTreeSet<Box<str>> = staying(model, objects, namespace, &own);
         let mut writer = Writer { model, namespace, pod_networks, matcher: &mut matcher };
         for group in groups.iter().filter(|it| it.has_cluster_policy() || it.network_policies().iter().any(|it| own.contains(it))) {
             if let Some(written) = writer.policy(group, &mut names) {
@@ -76,22 +75,17 @@ pub fn mimic(model: &Model, pod_networks: &[IpNet]) -> Converted {
     }
     for policy in model.policies.iter().filter(|it| it.tier != Tier::NetworkPolicy) {
         converted.losses.push(only_now(policy));
+        let is_there = policies.iter().any(|it| it.origin == policy.origin);
+        converted.losses.extend(compares_pods(policy).then(|| only_these(policy, is_there)));
     }
     converted.losses.append(&mut matcher.losses);
     converted.replaced = replaced.into_iter().collect();
     converted
 }
 
-fn speaks_in(model: &Model, policy: &Policy, namespace: &str) -> bool {
-    match &policy.subject {
-        Subject::Pods { namespaces: NamespaceSet::Own(name), .. } => **name == *namespace,
-        Subject::Pods { namespaces: NamespaceSet::Matching(selector), .. } => selector.matches(model.namespace_labels(namespace)),
-        Subject::Unknown => false,
-    }
-}
-
-fn staying(model: &Model, namespace: &str, replaced: &BTreeSet<PolicyRef>) -> BTreeSet<Box<str>> {
-    let own = model.policies.iter().map(|it| &it.origin).filter(|it| it.namespace.as_deref() == Some(namespace));
+fn staying(model: &Model, objects: &Objects, namespace: &str, replaced: &BTreeSet<PolicyRef>) -> BTreeSet<Box<str>> {
+    let all = model.policies.iter().map(|it| &it.origin).chain(&objects.others);
+    let own = all.filter(|it| it.namespace.as_deref() == Some(namespace));
     own.filter(|it| !replaced.contains(it)).map(|it| it.name.clone()).collect()
 }
 
@@ -101,6 +95,21 @@ fn only_now(policy: &Policy) -> Loss {
         path: "spec.subject".to_owned(),
         why: "a NetworkPolicy is of one namespace".to_owned(),
         instead: Some("NetworkPolicies in the namespaces that there are; those that come later are not covered".to_owned()),
+        weight: Weight::Later,
+    }
+}
+
+/// `is_there`: whether some pod is selected now.
+fn only_these(policy: &Policy, is_there: bool) -> Loss {
+    let instead = match is_there {
+        true => "what holds for the values that its pods have now; pods that come later with another value are not covered",
+        false => "nothing, since it selects no pod now; pods that come later are not covered",
+    };
+    Loss {
+        policy: policy.origin.clone(),
+        path: "spec".to_owned(),
+        why: "a NetworkPolicy cannot compare labels of peers with those of the subject".to_owned(),
+        instead: Some(instead.to_owned()),
         weight: Weight::Later,
     }
 }
