@@ -10,7 +10,7 @@ use crate::v1::{self, ConversionLoss, ConversionReach, ConversionUntouched, Conv
 
 /// The new objects, with the labels, annotations and comments of the old ones.
 pub fn manifests(converted: &Converted, sources: &Sources) -> Vec<Manifest> {
-    converted.written.iter().map(|it| manifest(&it.policy, &beside(it, sources))).collect()
+    converted.written.iter().map(|it| manifest(&it.policy, &beside(converted, it, sources))).collect()
 }
 
 /// All objects as one text of several documents.
@@ -18,7 +18,7 @@ pub fn yaml(manifests: &[Manifest]) -> String {
     manifests.iter().map(Manifest::yaml).collect::<Vec<_>>().join("---\n")
 }
 
-fn beside(written: &Written, sources: &Sources) -> Beside {
+fn beside(converted: &Converted, written: &Written, sources: &Sources) -> Beside {
     let old: Vec<(&PolicyRef, Beside)> = written.from.iter().filter_map(|it| Some((it, sources.beside(&ObjectKey::from(it))?))).collect();
     let mut beside = Beside::default();
     if let Some((_, first)) = old.first() {
@@ -26,6 +26,12 @@ fn beside(written: &Written, sources: &Sources) -> Beside {
         beside.annotations.clone_from(&first.annotations);
     }
     beside.remarks = old.iter().flat_map(|it| it.1.remarks.clone()).collect();
+    for (policy, beside_old) in &old {
+        let first =
+            converted.written.iter().find(|it| it.from.contains(policy)).is_some_and(|it| it.policy.origin == written.policy.origin);
+        let homeless = beside_old.rule_remarks.iter().filter(|it| first && !is_written(converted, policy, it.0, it.1));
+        beside.remarks.extend(homeless.flat_map(|it| it.2.clone()));
+    }
     for direction in Direction::BOTH {
         let from = written.rules.of(direction);
         for (at, rule) in from.iter().enumerate() {
@@ -36,6 +42,12 @@ fn beside(written: &Written, sources: &Sources) -> Beside {
         }
     }
     beside
+}
+
+/// Whether there is a rule that an old one became.
+fn is_written(converted: &Converted, policy: &PolicyRef, direction: Direction, index: usize) -> bool {
+    let mut rules = converted.written.iter().flat_map(|it| it.rules.of(direction));
+    rules.any(|it| it.policy == *policy && it.index == index)
 }
 
 fn remarks<'b>(old: &'b [(&PolicyRef, Beside)], rule: &RuleRef) -> Option<&'b [String]> {

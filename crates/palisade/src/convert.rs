@@ -136,7 +136,7 @@ fn policy_of(key: &ObjectKey) -> Option<PolicyRef> {
 }
 
 fn converted(args: &ConvertArgs, model: &Model, objects: &Objects) -> Result<Converted> {
-    let wanted = wanted(model, &args.policies)?;
+    let wanted = wanted(model, objects, args.to, &args.policies)?;
     let target = match args.to {
         Shape::Clusternetworkpolicy => Target::ClusterNetworkPolicy,
         Shape::Adminnetworkpolicy => Target::AdminNetworkPolicy,
@@ -182,13 +182,11 @@ fn of_one_controller(objects: &Objects, replaced: &[PolicyRef]) -> Result<()> {
 }
 
 /// The policies that were named; none for all.
-fn wanted(model: &Model, names: &[String]) -> Result<Option<BTreeSet<PolicyRef>>> {
+fn wanted(model: &Model, objects: &Objects, to: Shape, names: &[String]) -> Result<Option<BTreeSet<PolicyRef>>> {
     let clusters = || model.policies.iter().filter(|it| it.origin.kind != PolicyKind::NetworkPolicy);
     if names.is_empty() {
         if clusters().next().is_none() {
-            bail!(
-                "no cluster policy was read; a NetworkPolicy isolates pods of one namespace, which no cluster policy can say, and is not converted"
-            );
+            bail!("{}", nothing(model, objects, to));
         }
         return Ok(None);
     }
@@ -209,6 +207,21 @@ fn wanted(model: &Model, names: &[String]) -> Result<Option<BTreeSet<PolicyRef>>
         };
     }
     Ok(Some(wanted))
+}
+
+/// Why there is no cluster policy to convert.
+fn nothing(model: &Model, objects: &Objects, to: Shape) -> &'static str {
+    let foreign = objects.others.iter().any(|it| it.kind != PolicyKind::NetworkPolicy);
+    match (foreign, model.policies.is_empty(), to) {
+        (true, _, _) => "every cluster policy that was read is for another controller, and is not converted",
+        (false, true, _) => "no cluster policy was read, so there is nothing to convert",
+        (false, false, Shape::Networkpolicy) => {
+            "no cluster policy was read, and NetworkPolicies stay what they are, so there is nothing to convert"
+        }
+        (false, false, Shape::Clusternetworkpolicy | Shape::Adminnetworkpolicy | Shape::Kep2091) => {
+            "no cluster policy was read; a NetworkPolicy isolates pods of one namespace, which no cluster policy can say, and is not converted"
+        }
+    }
 }
 
 /// How many names an error has.
@@ -279,6 +292,7 @@ fn ending(converted: &Converted, report: &v1::Conversion, difference: &str) -> S
     let count = |count: usize| if count == 1 { "1 policy".to_owned() } else { format!("{count} policies") };
     let replaced: Vec<String> = converted.replaced.iter().map(PolicyRef::to_string).collect();
     let what = match (replaced.is_empty(), converted.written.is_empty()) {
+        (true, true) if converted.untouched.is_empty() => "nothing to convert: every cluster policy has this shape already".to_owned(),
         (true, true) => "nothing to convert".to_owned(),
         (_, _) => format!("{} written for {}", count(converted.written.len()), replaced.join(", ")),
     };

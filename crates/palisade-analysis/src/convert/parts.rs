@@ -80,8 +80,8 @@ fn possible(model: &Model, policy: &Policy) -> Vec<Endpoint> {
         return Vec::new();
     }
     let namespaces = model.namespaces.keys().filter(|it| speaks_in(model, policy, it));
-    let endpoint = |namespace: &Box<str>| Endpoint {
-        name: PodName { namespace: namespace.clone(), name: Box::default() },
+    let endpoint = |namespace: &str| Endpoint {
+        name: PodName { namespace: namespace.into(), name: Box::default() },
         labels: labels.clone(),
         addresses: Vec::new(),
         node: None,
@@ -90,7 +90,7 @@ fn possible(model: &Model, policy: &Policy) -> Vec<Endpoint> {
         readiness: Readiness::Ready,
         running: Running::NotSaid,
     };
-    namespaces.map(endpoint).collect()
+    namespaces.map(|it| endpoint(it)).collect()
 }
 
 /// Labels that meet a selector, if any do.

@@ -84,7 +84,15 @@ fn by_value(form: &Form, policy: &Policy, parts: &[(String, Policy)]) -> Loss {
     Loss {
         policy: policy.origin.clone(),
         path: "spec".to_owned(),
-        why: format!("{} cannot compare peers with the subject", form.called(policy.tier)),
+        why: match form.target {
+            Target::ClusterNetworkPolicy | Target::AdminNetworkPolicy => {
+                format!("{} cannot compare peers with the subject", form.called(policy.tier))
+            }
+            // It says all relations but this one.
+            Target::Kep2091 => {
+                "`notSameLabels` of KEP-2091 means something else: whoever has none of the values, with or without the labels".to_owned()
+            }
+        },
         instead: Some(format!("{instead}; namespaces and pods that come later with another value are not covered")),
         weight: Weight::Later,
     }
@@ -168,6 +176,9 @@ impl Telling<'_> {
         let peers = self.peers(rule, at);
         let ports = self.ports(rule, at);
         if peers.is_empty() || ports.as_ref().is_some_and(Vec::is_empty) {
+            for loss in self.losses.iter_mut().skip(named_before) {
+                loss.instead = Some("nothing: the rule is left out".to_owned());
+            }
             // What matches nothing can be left out; what matches nothing only since it could not be said was told above.
             if self.losses.len() == named_before && rule.fail_closed.is_none() {
                 self.lose(

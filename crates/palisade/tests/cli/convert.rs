@@ -275,3 +275,70 @@ fn kep_2091_leaves_its_original_group() {
     let ours = VAULT.replace("policy.networking.k8s.io", "kep2091.palisade.dev");
     assert!(told("--to kep2091", &[("vault.yaml", &ours)], 0).0.is_empty());
 }
+
+const REMARKED: &str = "
+apiVersion: policy.networking.k8s.io/v1alpha2
+kind: ClusterNetworkPolicy
+metadata: {name: c}
+spec:
+  tier: Admin
+  priority: 3
+  subject: {namespaces: {}}
+  # about egress
+  egress:
+  # ticket 4711: partner
+  - action: Accept
+    to: [{networks: [192.0.2.0/24]}, {nodes: {}}]
+  # rest
+  - action: Deny
+    to: [{namespaces: {}}]
+";
+
+#[test]
+fn a_rule_that_is_left_out_leaves_its_comments() {
+    let files = folder(&[("c.yaml", REMARKED)]);
+    let run = palisade(&format!("convert --to kep2091 -f {}", files.path().display())).assert().code(2);
+    let text = String::from_utf8_lossy(&run.get_output().stdout).into_owned();
+    assert!(text.starts_with("# about egress\n# ticket 4711: partner\napiVersion: "), "{text}");
+    assert!(text.contains("  egress:\n  # rest\n  - action: Deny\n"), "{text}");
+    let said = String::from_utf8_lossy(&run.get_output().stderr).into_owned();
+    assert_eq!(said.matches("written instead: nothing: the rule is left out\n").count(), 2, "{said}");
+}
+
+#[test]
+fn a_loss_gives_its_own_reason() {
+    let early = "
+apiVersion: policy.networking.k8s.io/v1alpha1
+kind: AdminNetworkPolicy
+metadata: {name: early}
+spec:
+  priority: 50
+  subject: {namespaces: {}}
+  ingress:
+  - {action: Deny, from: [{namespaces: {notSameLabels: [tenant]}}]}
+";
+    let cluster = SHARED.split("---\napiVersion: policy").next().unwrap();
+    let (_, said) = told("--to kep2091", &[("cluster.yaml", cluster), ("early.yaml", early)], 0);
+    assert!(said.contains("anp/early `spec`: `notSameLabels` of KEP-2091 means something else"), "{said}");
+    let out = REMARKED.replace("metadata: {name: c}", "metadata: {name: out}").replace("priority: 3", "priority: 9");
+    let (_, said) = told("--to networkpolicy", &[("cluster.yaml", cluster), ("vault.yaml", VAULT), ("out.yaml", &out)], 0);
+    assert!(said.contains("cnp/out `spec`: egress: ") && !said.contains("kep2091/vault `spec`: egress"), "{said}");
+}
+
+#[test]
+fn what_there_is_nothing_of_is_said() {
+    let nothing = |to: &str, file: &str, reason: &str| {
+        let (_, said) = told(&format!("--to {to}"), &[("file.yaml", file)], 2);
+        assert!(said.ends_with(&format!("error: {reason}\n")), "{said}");
+    };
+    let cluster = SHARED.split("---\napiVersion: policy").next().unwrap();
+    nothing("clusternetworkpolicy", cluster, "no cluster policy was read, so there is nothing to convert");
+    nothing(
+        "networkpolicy",
+        DEVELOPERS,
+        "no cluster policy was read, and NetworkPolicies stay what they are, so there is nothing to convert",
+    );
+    nothing("kep2091", FOREIGN, "every cluster policy that was read is for another controller, and is not converted");
+    let (_, said) = told("--to clusternetworkpolicy", &[("labelled.yaml", LABELLED)], 0);
+    assert!(said.starts_with("nothing to convert: every cluster policy has this shape already\n"), "{said}");
+}

@@ -298,42 +298,45 @@ impl Writer<'_, '_> {
         closed
     }
 
-    fn lose(&mut self, group: &Group<'_>, why: &str, instead: &str, weight: Weight) {
-        let of_cluster = group.policies.iter().find(|it| it.tier != Tier::NetworkPolicy);
-        // A group is written since some policy speaks about it.
-        let Some(policy) = of_cluster.or(group.policies.first()) else { return };
-        let why = format!("{why} (namespace `{}`, pods: {})", self.namespace, group.pods.selector());
+    fn lose(&mut self, group: &Group<'_>, direction: Direction, why: &str, instead: &str, weight: Weight) {
+        let mut speaking = group.policies.iter().filter(|it| *it.isolates.of(direction) || !it.rules.of(direction).is_empty());
+        let of_cluster = speaking.clone().find(|it| it.tier != Tier::NetworkPolicy);
+        // A direction is written since some policy speaks about it.
+        let Some(policy) = of_cluster.or(speaking.next()) else { return };
+        let why = format!("{direction}: {why} (namespace `{}`, pods: {})", self.namespace, group.pods.selector());
         self.matcher.lose(Loss { policy: policy.origin.clone(), path: "spec".to_owned(), why, instead: Some(instead.to_owned()), weight });
     }
 
     fn other_protocols(&mut self, group: &Group<'_>, direction: Direction) {
-        let why = format!("{direction}: a NetworkPolicy that names ports speaks of TCP, UDP and SCTP only");
-        self.lose(group, &why, "the ports that are let pass; ICMP and other protocols are not", Weight::Reach);
+        let why = "a NetworkPolicy that names ports speaks of TCP, UDP and SCTP only";
+        self.lose(group, direction, why, "the ports that are let pass; ICMP and other protocols are not", Weight::Reach);
     }
 
     fn pods_by_address(&mut self, group: &Group<'_>, direction: Direction) {
-        let why = format!("{direction}: a block of addresses is also that of the pods in it");
+        let why = "a block of addresses is also that of the pods in it";
         self.lose(
             group,
-            &why,
+            direction,
+            why,
             "exceptions for the addresses that pods have now; `--pod-cidr` takes out those of later pods too",
             Weight::Later,
         );
     }
 
     fn pods_anywhere(&mut self, group: &Group<'_>, direction: Direction) {
-        let why = format!("{direction}: a block of all addresses is also that of pods, and those of some pods are not known");
+        let why = "a block of all addresses is also that of pods, and those of some pods are not known";
         self.lose(
             group,
-            &why,
+            direction,
+            why,
             "no addresses, so that the outside is closed; say with `--pod-cidr` where pods have their addresses from",
             Weight::Reach,
         );
     }
 
     fn unsayable(&mut self, group: &Group<'_>, direction: Direction) {
-        let why = format!("{direction}: more than {MOST_REGIONS} kinds of connections would have to be told apart");
-        self.lose(group, &why, "nothing in this direction", Weight::Reach);
+        let why = format!("more than {MOST_REGIONS} kinds of connections would have to be told apart");
+        self.lose(group, direction, &why, "nothing in this direction", Weight::Reach);
     }
 }
 
