@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use palisade_api::{Body, NetworkPolicy};
 use palisade_engine::{Compiled, Reach};
-use palisade_k8s::{FieldPath, Index, ObjectKey, Sources};
+use palisade_k8s::{CONTROLLER_LABEL, FieldPath, Index, ObjectKey, Sources};
 use palisade_model::{
     Direction, End, EndpointId, HostPod, IpBlock, LabelSelector, Labels, Model, NamespaceSet, NodeId, Peer, PeerSet, Policy, PolicyRef,
     PortMatch, PortSet, RelativeNamespaces, RelativePods, RelativeSelector, Rule, RuleRef, Subject, Tier,
@@ -38,6 +38,8 @@ pub struct Context<'a> {
     addresses: BTreeMap<IpAddr, Owner>,
     /// Policies that count.
     ours: BTreeSet<ObjectKey>,
+    /// Those of them that are labelled for us, and for no other controller.
+    labelled: BTreeSet<ObjectKey>,
     /// Rules that are held against the objects.
     chosen: BTreeSet<&'static str>,
 }
@@ -129,8 +131,15 @@ impl<'a> Context<'a> {
             values: [of_pods, of_namespaces],
             addresses: owners(model),
             ours,
+            labelled: index.objects().filter(|it| is_labelled(it.1)).map(|it| it.0.clone()).collect(),
             chosen: choice.rules().map(|it| it.name).collect(),
         }
+    }
+
+    /// Whether every controller that enforces `part` enforces `whole`: other controllers leave out what is labelled for us.
+    pub(crate) fn is_enforced_with(&self, part: &Policy, whole: &Policy) -> bool {
+        let is_labelled = |it: &Policy| self.labelled.contains(&self.sources().key_of(&it.origin));
+        !is_labelled(whole) || is_labelled(part)
     }
 
     /// Whether a rule is held against the objects, so that others may leave something to it.
@@ -265,6 +274,18 @@ impl<'a> Context<'a> {
     pub(crate) fn named(&self, pods: impl IntoIterator<Item = EndpointId>) -> String {
         listed(pods.into_iter().map(|it| self.name(it)))
     }
+}
+
+fn is_labelled(body: &Body) -> bool {
+    let meta = match body {
+        Body::NetworkPolicy(it) => &it.meta,
+        Body::ClusterNetworkPolicy(it) => &it.meta,
+        Body::AdminNetworkPolicy(it) => &it.meta,
+        Body::BaselineAdminNetworkPolicy(it) => &it.meta,
+        Body::Kep2091(it) => &it.meta,
+        Body::Pod(_) | Body::Workload(_) | Body::Namespace(_) | Body::Node(_) | Body::Service(_) | Body::Nothing(_) => return false,
+    };
+    meta.labels.get(CONTROLLER_LABEL).is_some()
 }
 
 fn values<'a>(all: impl Iterator<Item = &'a Labels>) -> BTreeMap<&'a str, BTreeSet<&'a str>> {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use palisade_api::tree::Step;
-use palisade_k8s::{FieldPath, Index, ObjectKey, Text};
+use palisade_k8s::{FieldPath, Index, ObjectKey, Sources, Text};
 use palisade_model::{Direction, Model, Peer, PeerSet, Policy, PortSet, Severity};
 
 use crate::finding::Finding;
@@ -85,6 +85,40 @@ pub fn fix(index: &Index, findings: &[Finding]) -> Result<Vec<Fixed>, Unfixed> {
     Ok(fixed)
 }
 
+/// What `fix` does with a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repair {
+    /// Nothing: no entry can go, or it came from no text.
+    Nothing,
+    /// It takes the entry out.
+    TakesOut,
+    /// It leaves the entry, for how it is written.
+    Leaves { why: &'static str },
+}
+
+/// What `fix` does with a finding, as far as the text around the entry tells.
+pub(crate) fn repair(sources: &Sources, finding: &Finding) -> Repair {
+    let Some(excerpt) = finding.superfluous.as_ref().and_then(|path| sources.whole(&finding.at.object, path)) else {
+        return Repair::Nothing;
+    };
+    let text = &excerpt.content;
+    let before = text.get(..excerpt.start).unwrap_or_default();
+    let lead = before.rsplit('\n').next().unwrap_or_default();
+    let body = text.get(excerpt.start..excerpt.end).unwrap_or_default().trim_end();
+    let behind = text.get(excerpt.start + body.len()..).and_then(|it| it.lines().next()).unwrap_or_default();
+    let has_comma = lead.trim_end().ends_with(',') || behind.trim_start().starts_with(',');
+    match is_block(lead) || (has_comma && !body.contains('\n')) {
+        true => Repair::TakesOut,
+        false if text.trim_start().starts_with(['{', '[']) => Repair::Leaves { why: "JSON over several lines is not edited" },
+        false => Repair::Leaves { why: "the entry does not stand alone behind a dash, or in brackets on one line" },
+    }
+}
+
+/// Whether what stands before an item makes it one of a list with dashes.
+fn is_block(lead: &str) -> bool {
+    lead.trim_start().strip_prefix('-').is_some_and(|rest| !rest.is_empty() && rest.trim().is_empty())
+}
+
 fn is_inside(inner: &Cut, outer: &Cut) -> bool {
     let prefix = outer.path.0.len() < inner.path.0.len() && inner.path.0.starts_with(&outer.path.0);
     inner.object == outer.object && prefix
@@ -126,8 +160,7 @@ fn take_out(text: &str, lines: &mut [Line<'_>], cut: &Cut) -> bool {
     let Some(first) = text.get(..cut.start).map(|it| it.matches('\n').count()) else { return false };
     let line_start = text.get(..cut.start).and_then(|it| it.rfind('\n')).map_or(0, |at| at + 1);
     let (Some(lead), Some(body)) = (text.get(line_start..cut.start), text.get(cut.start..cut.end)) else { return false };
-    let is_block = lead.trim_start().strip_prefix('-').is_some_and(|rest| !rest.is_empty() && rest.trim().is_empty());
-    if !is_block {
+    if !is_block(lead) {
         return take_out_of_brackets(lines, first, cut.start - line_start, body);
     }
     // Comments behind the item speak of what comes next.
@@ -339,5 +372,25 @@ mod tests {
         assert_eq!(verify(&index, &expected, &[]), Ok(()));
         expected.policies.clear();
         assert_eq!(verify(&index, &expected, &[]), Err(Unfixed::Differs));
+    }
+
+    #[test]
+    fn what_is_left_for_how_it_is_written_is_not_called_fixable() {
+        let json = |between: &str| {
+            let ports = format!("[{{\"port\": 80}},{between}{{\"port\": 80, \"protocol\": \"TCP\"}}]");
+            let spec = format!("{{\"podSelector\": {{}}, \"ingress\": [{{\"ports\": {ports}}}]}}");
+            let head = "\"apiVersion\": \"networking.k8s.io/v1\", \"kind\": \"NetworkPolicy\"";
+            format!("{{{head}, \"metadata\": {{\"namespace\": \"shop\", \"name\": \"p\"}}, \"spec\": {spec}}}")
+        };
+        let dashes = np("  podSelector: {}\n  ingress:\n  - ports:\n    - {port: 80}\n    - {port: 80}");
+        let brackets = np("  podSelector: {}\n  ingress:\n  - ports: [{port: 80},\n      {port: 80,\n       protocol: TCP}]");
+        for (text, is_fixable) in [(json(" "), true), (json("\n"), false), (dashes, true), (brackets, false)] {
+            let index = index(&text);
+            let lints = lint(&index, &Choice::of(&["duplicate-entry".to_owned()], &[]).unwrap());
+            let report = crate::reported(&lints, index.sources());
+            let [finding] = report.findings.as_slice() else { panic!("{text}: {report:?}") };
+            assert_eq!((finding.fixable, finding.help.is_none()), (is_fixable, is_fixable), "{text}");
+            assert_eq!(fix(&index, &lints.findings).unwrap().is_empty(), !is_fixable, "{text}");
+        }
     }
 }

@@ -6,6 +6,7 @@ use palisade_report::v1;
 
 use crate::Lints;
 use crate::finding::{Finding, Spot};
+use crate::fix::{Repair, repair};
 use crate::rule::Rule;
 
 /// Writes findings down, in the order of the input.
@@ -32,14 +33,19 @@ fn order(it: &v1::LintFinding) -> impl Ord + '_ {
 }
 
 fn finding(it: &Finding, sources: &Sources) -> v1::LintFinding {
+    let repair = repair(sources, it);
+    let help = match (repair, &it.help) {
+        (Repair::Leaves { why }, None) => Some(format!("take it out by hand; `--fix` leaves it: {why}")),
+        (Repair::Nothing | Repair::TakesOut | Repair::Leaves { .. }, help) => help.clone(),
+    };
     v1::LintFinding {
         rule: it.rule.to_owned(),
         severity: it.severity.to_string(),
         message: it.message.clone(),
         at: spot(&it.at, sources),
-        help: it.help.clone(),
+        help,
         further: it.further.iter().map(|it| spot(it, sources)).collect(),
-        fixable: it.superfluous.is_some(),
+        fixable: repair == Repair::TakesOut,
     }
 }
 

@@ -84,7 +84,7 @@ pub(crate) fn run(args: &LintArgs) -> Result<Outcome> {
     let diagnostics: Vec<v1::Diagnostic> = index.snapshot().diagnostics.iter().map(v1::Diagnostic::from).collect();
     let noticed = text::diagnostics(&diagnostics);
     if diagnostics.iter().any(|it| it.severity == "error") {
-        return Ok(Outcome::cannot_tell(format!("{noticed}error: objects were refused, so that nothing can be said about the others\n")));
+        return refused(args, &index, &choice, diagnostics, &noticed);
     }
     if let Some(how) = args.fix {
         return repair(args, how, &index, &choice, noticed);
@@ -103,6 +103,60 @@ pub(crate) fn run(args: &LintArgs) -> Result<Outcome> {
             Outcome { stdout: serde_json::to_string_pretty(&log)? + "\n", stderr: noticed, exit }
         }
     })
+}
+
+const REFUSED: &str = "objects were refused, so that nothing can be said about the others";
+
+/// What was refused, in the form that was asked for.
+fn refused(args: &LintArgs, index: &Index, choice: &Choice, diagnostics: Vec<v1::Diagnostic>, noticed: &str) -> Result<Outcome> {
+    let stderr = format!("{noticed}error: {REFUSED}\n");
+    let mut report = reported(&Lints::default(), index.sources());
+    report.qualifications.push(REFUSED.to_owned());
+    report.diagnostics = diagnostics;
+    let stdout = match (args.fix, args.output) {
+        (Some(LintFix::Diff | LintFix::Write), _) | (None, LintOutput::Text) => String::new(),
+        (None, LintOutput::Json) => serde_json::to_string_pretty(&report)? + "\n",
+        (None, LintOutput::Sarif) => serde_json::to_string_pretty(&sarif_of_refused(report, choice))? + "\n",
+    };
+    Ok(Outcome { stdout, stderr, exit: Exit::CannotTell })
+}
+
+/// Diagnostics as results, by their codes.
+fn sarif_of_refused(mut report: v1::LintReport, choice: &Choice) -> serde_json::Value {
+    report.findings = report.diagnostics.iter().map(as_finding).collect();
+    let rules: Vec<v1::LintRule> = choice.rules().map(described).collect();
+    let mut log = sarif(&report, &rules, env!("CARGO_PKG_VERSION"));
+    let results = log.pointer_mut("/runs/0/results").and_then(serde_json::Value::as_array_mut);
+    for result in results.into_iter().flatten() {
+        // Of a diagnostic the place is known, not the text.
+        if let Some(region) = result.pointer_mut("/locations/0/physicalLocation/region").and_then(serde_json::Value::as_object_mut) {
+            region.remove("snippet");
+            region.remove("endColumn");
+        }
+    }
+    log
+}
+
+fn as_finding(it: &v1::Diagnostic) -> v1::LintFinding {
+    let mark = |place: &v1::Place| v1::Mark {
+        place: place.clone(),
+        path: it.path.clone(),
+        line: String::new(),
+        start: 0,
+        end: 0,
+        label: it.message.clone(),
+    };
+    let file = || it.place.as_ref().map(|it| it.file.clone()).unwrap_or_default();
+    let object = if it.object.is_empty() { file() } else { it.object.clone() };
+    v1::LintFinding {
+        rule: it.code.clone(),
+        severity: it.severity.clone(),
+        message: it.message.clone(),
+        at: v1::LintPlace { object, path: it.path.clone(), mark: it.place.as_ref().map(mark) },
+        help: it.help.clone(),
+        further: Vec::new(),
+        fixable: false,
+    }
 }
 
 fn exit(fail_on: LintFailOn, lints: &Lints) -> Exit {

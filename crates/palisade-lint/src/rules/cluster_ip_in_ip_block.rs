@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use palisade_model::Severity;
+use palisade_model::{IpBlock, Severity};
 
 use crate::context::{Block, Context, Owner, listed};
 use crate::finding::Finding;
@@ -28,22 +28,28 @@ fn check(context: &Context<'_>) -> Vec<Finding> {
 }
 
 fn finding(context: &Context<'_>, block: &Block<'_>) -> Option<Finding> {
-    if block.block.cidr.prefix_len() < WIDEST {
-        return None;
-    }
-    let mut services = BTreeSet::new();
-    for owner in context.owners_in(block.block) {
-        match owner {
-            Owner::Service(at) => services.extend(context.model.services.get(at).map(|it| format!("{}/{}", it.namespace, it.name))),
-            Owner::Pod(_) | Owner::Node(_) => return None,
-        }
-    }
+    let services = services_alone(context, block.block);
     if services.is_empty() {
         return None;
     }
     let names = listed(services);
     let message = format!("{} holds the address of Service {names}, which policy never sees", block.block.cidr);
     Some(Finding::new(&RULE, block.spot("matches no connection to a Service"), message).help("select the pods behind it by their labels"))
+}
+
+/// The Services of a block that holds nobody else of the cluster.
+pub(super) fn services_alone(context: &Context<'_>, block: &IpBlock) -> BTreeSet<String> {
+    let mut services = BTreeSet::new();
+    if block.cidr.prefix_len() < WIDEST {
+        return services;
+    }
+    for owner in context.owners_in(block) {
+        match owner {
+            Owner::Service(at) => services.extend(context.model.services.get(at).map(|it| format!("{}/{}", it.namespace, it.name))),
+            Owner::Pod(_) | Owner::Node(_) => return BTreeSet::new(),
+        }
+    }
+    services
 }
 
 #[cfg(test)]

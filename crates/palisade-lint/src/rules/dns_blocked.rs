@@ -7,6 +7,7 @@ use palisade_model::{
     Requirement, Rule as PolicyRule, Severity, Tier,
 };
 
+use super::cluster_ip_in_ip_block::services_alone;
 use crate::context::{Context, Crowd, called, listed, peers, ports};
 use crate::finding::{Finding, Spot};
 use crate::paths;
@@ -39,7 +40,7 @@ fn check(context: &Context<'_>) -> Vec<Finding> {
     for crowd in context.all_pods() {
         let Some(by) = isolating.get(&(crowd.namespace, crowd.labels)) else { continue };
         let policies: Vec<&Policy> = by.iter().filter_map(|it| context.model.policies.get(*it)).collect();
-        if calls_by_name(&policies) && !is_node_local(&policies) && is_blocked(context, crowd, &servers, &policies) {
+        if calls_by_name(&policies) && !is_node_local(context, &policies) && is_blocked(context, crowd, &servers, &policies) {
             blocked.entry(by.clone()).or_default().extend(&crowd.pods);
         }
     }
@@ -66,11 +67,16 @@ fn calls_by_name(policies: &[&Policy]) -> bool {
     policies.iter().flat_map(|it| &it.rules.egress).any(by_name)
 }
 
-/// Whether port 53 is open to addresses: a cache on each node answers at one.
-fn is_node_local(policies: &[&Policy]) -> bool {
+/// Whether port 53 is open to addresses: a cache on each node answers at one. Those of Services are none that policy sees.
+fn is_node_local(context: &Context<'_>, policies: &[&Policy]) -> bool {
+    let is_address = |peer: &Peer| match peer {
+        Peer::Networks(blocks) => blocks.iter().any(|it| services_alone(context, it).is_empty()),
+        Peer::Nodes(_) => true,
+        Peer::Pods { .. } | Peer::Relative(_) | Peer::Domains(_) | Peer::Unreadable => false,
+    };
     let addresses = |rule: &PolicyRule| match &rule.peers {
         PeerSet::Any | PeerSet::AnyButOwnNode => true,
-        PeerSet::Of(peers) => peers.iter().any(|it| matches!(it, Peer::Networks(_) | Peer::Nodes(_))),
+        PeerSet::Of(peers) => peers.iter().any(is_address),
     };
     policies.iter().flat_map(|it| &it.rules.egress).any(|it| means_dns(it) && addresses(it))
 }
@@ -160,6 +166,16 @@ status: {podIPs: [{ip: 10.0.9.9}]}
             assert_eq!(found("dns-blocked", &format!("{CLUSTER}{text}{}", policy(TO_DNS))), Vec::<String>::new());
             let cache = "  - to: [{ipBlock: {cidr: 169.254.20.10/32}}]\n    ports: [{port: 53, protocol: UDP}]";
             assert_eq!(found("dns-blocked", &format!("{CLUSTER}{text}{}", policy(cache))), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn the_address_of_the_service_opens_nothing() {
+        let service = "apiVersion: v1\nkind: Service\nmetadata: {namespace: kube-system, name: kube-dns}\n\
+                       spec: {clusterIP: 10.96.0.10, selector: {k8s-app: kube-dns}, ports: [{port: 53, protocol: UDP}]}\n---\n";
+        let by_address = policy("  - to: [{ipBlock: {cidr: 10.96.0.10/32}}]\n    ports: [{port: 53, protocol: UDP}]");
+        for text in [DNS, ""] {
+            assert_eq!(found("dns-blocked", &format!("{CLUSTER}{text}{service}{by_address}")), [EXPECTED]);
         }
     }
 

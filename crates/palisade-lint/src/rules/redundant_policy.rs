@@ -25,7 +25,7 @@ fn check(context: &Context<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for own in namespaces(context) {
         for policy in &own {
-            let Some(wider) = covering(policy, &own) else { continue };
+            let Some(wider) = covering(context, policy, &own) else { continue };
             let name = || vec![FieldPath::default().field("metadata").field("name")];
             let spot = Spot::of(&policy.origin, name(), "adds nothing");
             let message = format!("adds nothing to {}, which isolates the same pods and accepts the same traffic", called(&wider.origin));
@@ -45,14 +45,14 @@ pub(super) fn namespaces<'a>(context: &Context<'a>) -> Vec<Vec<&'a Policy>> {
 }
 
 /// A policy to which another adds nothing. Of two that are the same the first stays.
-pub(super) fn covering<'a>(policy: &Policy, among: &[&'a Policy]) -> Option<&'a Policy> {
+pub(super) fn covering<'a>(context: &Context<'_>, policy: &Policy, among: &[&'a Policy]) -> Option<&'a Policy> {
     let covers = |part: &Policy, whole: &Policy| {
         let direction = |direction: Direction| {
             let rules = whole.rules.of(direction);
             let isolated = !part.isolates.of(direction) || *whole.isolates.of(direction);
             isolated && part.rules.of(direction).iter().all(|rule| rules.iter().any(|it| rule_within(rule, it)))
         };
-        subject_within(&part.subject, &whole.subject) && Direction::BOTH.into_iter().all(direction)
+        context.is_enforced_with(part, whole) && subject_within(&part.subject, &whole.subject) && Direction::BOTH.into_iter().all(direction)
     };
     let stays = |other: &&Policy| !covers(other, policy) || other.origin < policy.origin;
     among.iter().copied().filter(|it| it.origin != policy.origin && covers(policy, it)).find(stays)
@@ -60,6 +60,8 @@ pub(super) fn covering<'a>(policy: &Policy, among: &[&'a Policy]) -> Option<&'a 
 
 #[cfg(test)]
 mod tests {
+    use palisade_k8s::CONTROLLER_NAME;
+
     use crate::testing::{found, np};
 
     fn two(first: &str, second: &str) -> Vec<String> {
@@ -80,6 +82,20 @@ mod tests {
     fn policies_of_other_namespaces_between_them_do_not_matter() {
         let between = np(ALL).replace("name: p", "name: pp").replace("namespace: shop", "namespace: infra");
         assert_eq!(found("redundant-policy", &(np(ALL) + &between + &np(WEB).replace("name: p", "name: q"))).len(), 1);
+    }
+
+    #[test]
+    fn one_that_other_controllers_leave_out_covers_none_that_they_enforce() {
+        let labelled = |spec: &str, name: &str| {
+            let ours = format!("name: {name}, labels: {{networking.k8s.io/policy-controller-name: {CONTROLLER_NAME}}}");
+            np(spec).replace("name: p", &ours)
+        };
+        assert_eq!(found("redundant-policy", &(labelled(ALL, "a") + &np(WEB))), Vec::<String>::new());
+        assert_eq!(found("redundant-rule", &(labelled(ALL, "a") + &np(WEB))), Vec::<String>::new());
+        assert_eq!(found("redundant-policy", &(labelled(ALL, "a") + &labelled(WEB, "b"))).len(), 1);
+        assert_eq!(found("redundant-policy", &(np(ALL) + &labelled(WEB, "b"))).len(), 1);
+        let same = "note NetworkPolicy shop/a metadata.name: adds nothing to NetworkPolicy shop/p, which isolates the same pods and accepts the same traffic";
+        assert_eq!(found("redundant-policy", &(labelled(WEB, "a") + &np(WEB))), [same], "the one that all enforce stays");
     }
 
     #[test]

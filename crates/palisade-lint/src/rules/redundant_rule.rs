@@ -24,12 +24,14 @@ fn check(context: &Context<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for own in namespaces(context) {
         // A policy that can go as a whole is another rule's finding.
-        for policy in own.iter().filter(|it| covering(it, &own).is_none()) {
-            let wider: Vec<&Policy> =
-                own.iter().copied().filter(|it| it.origin != policy.origin && subject_within(&policy.subject, &it.subject)).collect();
+        for policy in own.iter().filter(|it| covering(context, it, &own).is_none()) {
+            let is_wider = |it: &&Policy| {
+                it.origin != policy.origin && subject_within(&policy.subject, &it.subject) && context.is_enforced_with(policy, it)
+            };
+            let wider: Vec<&Policy> = own.iter().copied().filter(is_wider).collect();
             for direction in Direction::BOTH {
                 for rule in policy.rules.of(direction) {
-                    findings.extend(finding(policy, &wider, direction, rule));
+                    findings.extend(finding(context, policy, &wider, direction, rule));
                 }
             }
         }
@@ -37,7 +39,7 @@ fn check(context: &Context<'_>) -> Vec<Finding> {
     findings
 }
 
-fn finding(policy: &Policy, wider: &[&Policy], direction: Direction, rule: &PolicyRule) -> Option<Finding> {
+fn finding(context: &Context<'_>, policy: &Policy, wider: &[&Policy], direction: Direction, rule: &PolicyRule) -> Option<Finding> {
     let own = Placed { policy, direction, rule }.reference();
     // Of two that are the same the first stays.
     let stays = |it: &&PolicyRule| it.index != rule.index && rule_within(rule, it) && (!rule_within(it, rule) || it.index < rule.index);
@@ -51,7 +53,7 @@ fn finding(policy: &Policy, wider: &[&Policy], direction: Direction, rule: &Poli
     let (wider, other) =
         wider.iter().find_map(|it| it.rules.of(direction).iter().find(|other| rule_within(rule, other)).map(|rule| (it, rule)))?;
     // Two policies with the same subjects would find fault with each other.
-    let same = subject_within(&wider.subject, &policy.subject) && rule_within(other, rule);
+    let same = subject_within(&wider.subject, &policy.subject) && rule_within(other, rule) && context.is_enforced_with(wider, policy);
     if same && wider.origin > policy.origin {
         return None;
     }

@@ -29,8 +29,10 @@ fn check(context: &Context<'_>) -> Vec<Finding> {
         for (at, policy) in policies.iter().enumerate() {
             let before = policies.get(..at).unwrap_or(&[]);
             // Of the same priority which comes first is not for rules to rely on.
-            let wider: Vec<&Policy> =
-                before.iter().filter(|it| it.rank < policy.rank && subject_within(&policy.subject, &it.subject)).copied().collect();
+            let is_wider = |it: &&Policy| {
+                it.rank < policy.rank && subject_within(&policy.subject, &it.subject) && context.is_enforced_with(policy, it)
+            };
+            let wider: Vec<&Policy> = before.iter().copied().filter(is_wider).collect();
             for direction in Direction::BOTH {
                 for rule in policy.rules.of(direction) {
                     findings.extend(shadow(policy, &wider, direction, rule).map(|earlier| finding(policy, direction, rule, &earlier)));
@@ -66,6 +68,8 @@ fn finding(policy: &Policy, direction: Direction, rule: &PolicyRule, earlier: &P
 
 #[cfg(test)]
 mod tests {
+    use palisade_k8s::CONTROLLER_NAME;
+
     use crate::testing::{cnp, found, kep2091};
 
     fn policy(name: &str, priority: u32, rules: &str) -> String {
@@ -87,6 +91,14 @@ mod tests {
         let text = policy("a", 1, DENY_ALL) + &policy("b", 2, ACCEPT_ONE);
         let expected = "warning ClusterNetworkPolicy b spec.ingress[0].name: ingress rule 0 is never asked: rule 0 of ClusterNetworkPolicy a comes first and matches all of it";
         assert_eq!(found("rule-shadowed", &text), [expected]);
+    }
+
+    #[test]
+    fn a_policy_that_other_controllers_leave_out_shadows_none_that_they_enforce() {
+        let label = format!("labels: {{networking.k8s.io/policy-controller-name: {CONTROLLER_NAME}}}");
+        let (ours, theirs) = (policy(&format!("a, {label}"), 1, DENY_ALL), policy("b", 2, ACCEPT_ONE));
+        assert_eq!(found("rule-shadowed", &(ours.clone() + &theirs)), Vec::<String>::new());
+        assert_eq!(found("rule-shadowed", &(ours + &policy(&format!("b, {label}"), 2, ACCEPT_ONE))).len(), 1);
     }
 
     #[test]

@@ -86,6 +86,21 @@ fn what_cannot_be_told_exits_2() {
     let folder =
         folder(&[("a.yaml", "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec: {podSelektor: {}}\n")]);
     palisade(&format!("lint -f {}", folder.path().display())).assert().code(2).stdout_eq("");
+    let said = |format: &str| -> serde_json::Value {
+        let output = palisade(&format!("lint -f {} -o {format}", folder.path().display())).assert().code(2).get_output().stdout.clone();
+        serde_json::from_slice(&output).unwrap()
+    };
+    let report = said("json");
+    let first = &report["diagnostics"][0];
+    assert_eq!((first["severity"].as_str(), report["findings"].as_array().map(Vec::len)), (Some("error"), Some(0)), "{report}");
+    let schema: serde_json::Value = serde_json::from_slice(&palisade("schema lint-report").output().unwrap().stdout).unwrap();
+    jsonschema::validate(&schema, &report).unwrap_or_else(|error| panic!("{error}\n{report}"));
+    let log = said("sarif");
+    let result = &log["runs"][0]["results"][0];
+    assert_eq!((&result["ruleId"], &result["level"]), (&first["code"], &first["severity"]), "{log}");
+    let place = &result["locations"][0]["physicalLocation"];
+    assert_eq!(place["region"]["startLine"], first["place"]["line"], "{log}");
+    assert!(place["artifactLocation"]["uri"].as_str().unwrap().ends_with("/a.yaml"), "{log}");
     palisade("lint -f /nowhere").assert().code(2);
     palisade("lint --fix").assert().code(2);
 }
