@@ -1,13 +1,12 @@
-//! CustomResourceDefinitions, made from types.
+//! CustomResourceDefinitions, made from types and written to deploy/crds.
 //!
-//! Ours is written to deploy/crds. The kinds of others are described by the same sort of types, and only held against what others ship.
+//! One is ours. Those of others are described by the same sort of types, and held against what others ship: they take the same, with less prose.
 
 mod kep2091;
 mod parts;
 mod structural;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
 mod upstream;
 
 use anyhow::{Context, Result, bail};
@@ -16,12 +15,20 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use self::parts::Status;
+use self::upstream::{
+    ADMIN_NETWORK_POLICY, AdminNetworkPolicy, BASELINE, BaselineAdminNetworkPolicy, CLUSTER_NETWORK_POLICY, ClusterNetworkPolicy,
+};
 
 /// A file of deploy/crds, and what makes it.
 pub(crate) type Generated = (&'static str, fn() -> Result<String>);
 
-/// The definitions that are ours.
-pub(crate) const CRDS: [Generated; 1] = [("deploy/crds/kep2091.palisade.dev_adminnetworkpolicies.yaml", ours)];
+/// All definitions.
+pub(crate) const CRDS: [Generated; 4] = [
+    ("deploy/crds/kep2091.palisade.dev_adminnetworkpolicies.yaml", || written::<kep2091::Spec>(&KEP2091)),
+    ("deploy/crds/policy.networking.k8s.io_clusternetworkpolicies.yaml", || written::<ClusterNetworkPolicy>(&CLUSTER_NETWORK_POLICY)),
+    ("deploy/crds/policy.networking.k8s.io_adminnetworkpolicies.yaml", || written::<AdminNetworkPolicy>(&ADMIN_NETWORK_POLICY)),
+    ("deploy/crds/policy.networking.k8s.io_baselineadminnetworkpolicies.yaml", || written::<BaselineAdminNetworkPolicy>(&BASELINE)),
+];
 
 /// A kind, and how it is called.
 struct Kind {
@@ -33,6 +40,8 @@ struct Kind {
     short: &'static str,
     /// Name, type and path of what `kubectl get` shows beside the age.
     columns: &'static [(&'static str, &'static str, &'static str)],
+    /// What groups of Kubernetes itself must say.
+    annotations: &'static [(&'static str, &'static str)],
     /// Rule and message of what holds for the whole object.
     rules: &'static [(&'static str, &'static str)],
     about: &'static str,
@@ -46,15 +55,16 @@ const KEP2091: Kind = Kind {
     plural: "adminnetworkpolicies",
     short: "kep2091",
     columns: &[("Priority", "integer", ".spec.priority")],
+    annotations: &[],
     rules: &[],
     about: "AdminNetworkPolicy as KEP-2091 proposed it: cluster policy for connections between pods, where a larger priority is asked first.",
 };
 
-fn ours() -> Result<String> {
-    let definition = definition::<kep2091::Spec>(&KEP2091)?;
+fn written<S: JsonSchema>(kind: &Kind) -> Result<String> {
+    let definition = definition::<S>(kind)?;
     let problems = structural::problems(&definition);
     if !problems.is_empty() {
-        bail!("{} is no structural schema:\n{}", KEP2091.group, problems.join("\n"));
+        bail!("{} of {} is no structural schema:\n{}", kind.kind, kind.group, problems.join("\n"));
     }
     let yaml = serde_saphyr::to_string(&definition).context("the definition cannot be written")?;
     Ok(format!("# Written by `cargo xtask codegen`.\n{yaml}"))
@@ -80,10 +90,15 @@ fn definition<S: JsonSchema>(kind: &Kind) -> Result<Value> {
     }
     let columns = kind.columns.iter().copied().chain([("Age", "date", ".metadata.creationTimestamp")]);
     let columns: Vec<Value> = columns.map(|(name, of, path)| json!({ "name": name, "type": of, "jsonPath": path })).collect();
+    let mut metadata = json!({ "name": format!("{}.{}", kind.plural, kind.group) });
+    if !kind.annotations.is_empty() {
+        let annotations: Map<String, Value> = kind.annotations.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
+        metadata.as_object_mut().into_iter().for_each(|it| drop(it.insert("annotations".to_owned(), json!(annotations))));
+    }
     Ok(json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": { "name": format!("{}.{}", kind.plural, kind.group) },
+        "metadata": metadata,
         "spec": {
             "group": kind.group,
             "names": {

@@ -1,6 +1,6 @@
-//! The kinds that others ship, as types. Nothing is made of them but a comparison.
+//! The kinds that others ship, as types, with all fields of the experimental channel.
 //!
-//! Fields that only the experimental channel has are listed in [`EXPERIMENTAL`].
+//! Those that only this channel has are listed in [`EXPERIMENTAL`].
 
 #![expect(dead_code, reason = "only their schemas are of use")]
 
@@ -19,8 +19,13 @@ pub(super) const CLUSTER_NETWORK_POLICY: Kind = Kind {
     plural: "clusternetworkpolicies",
     short: "cnp",
     columns: &[("Tier", "string", ".spec.tier"), ("Priority", "string", ".spec.priority")],
+    annotations: &[
+        ("api-approved.kubernetes.io", "https://github.com/kubernetes-sigs/network-policy-api/pull/347"),
+        ("policy.networking.k8s.io/bundle-version", "v0.2.0"),
+        ("policy.networking.k8s.io/channel", "experimental"),
+    ],
     rules: &[],
-    about: "",
+    about: "Cluster policy of the Admin or the Baseline tier, where a smaller priority is asked first.",
 };
 
 pub(super) const ADMIN_NETWORK_POLICY: Kind = Kind {
@@ -31,8 +36,13 @@ pub(super) const ADMIN_NETWORK_POLICY: Kind = Kind {
     plural: "adminnetworkpolicies",
     short: "anp",
     columns: &[("Priority", "string", ".spec.priority")],
+    annotations: &[
+        ("api-approved.kubernetes.io", "https://github.com/kubernetes-sigs/network-policy-api/pull/300"),
+        ("policy.networking.k8s.io/bundle-version", "v0.1.7"),
+        ("policy.networking.k8s.io/channel", "experimental"),
+    ],
     rules: &[],
-    about: "",
+    about: "Cluster policy that is asked before NetworkPolicy, where a smaller priority is asked first.",
 };
 
 pub(super) const BASELINE: Kind = Kind {
@@ -43,8 +53,13 @@ pub(super) const BASELINE: Kind = Kind {
     plural: "baselineadminnetworkpolicies",
     short: "banp",
     columns: &[],
+    annotations: &[
+        ("api-approved.kubernetes.io", "https://github.com/kubernetes-sigs/network-policy-api/pull/300"),
+        ("policy.networking.k8s.io/bundle-version", "v0.1.7"),
+        ("policy.networking.k8s.io/channel", "experimental"),
+    ],
     rules: &[("self.metadata.name == 'default'", "the only one is named default")],
-    about: "",
+    about: "Cluster policy for pods that no NetworkPolicy isolates.",
 };
 
 /// Fields by the end of their path.
