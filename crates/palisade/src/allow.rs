@@ -45,7 +45,8 @@ pub(crate) fn run(args: &AllowArgs) -> Result<Outcome> {
     };
     let before = allowance.before.clone().families_together();
     let explanation = explained(question, &before, &snapshot.sources, &snapshot.diagnostics, unavailable);
-    let report = allowed(&allowance, explanation, &snapshot.sources, &input::controller(&args.input.controller_name)?);
+    let report =
+        allowed(&allowance, explanation, &snapshot.sources, &input::controller(&args.input.controller_name, &args.input.disabled_name)?);
     printed(&report, args.output)
 }
 

@@ -94,6 +94,9 @@ pub(crate) struct InputArgs {
     /// Answer as this controller would: policies that are labelled for another do not exist for it; may be repeated
     #[arg(long, value_name = "NAME", default_value = palisade_k8s::CONTROLLER_NAME)]
     pub(crate) controller_name: Vec<String>,
+    /// A value of that label which is nobody's name and switches a policy off; may be repeated
+    #[arg(long, value_name = "NAME", default_value = palisade_k8s::DISABLED)]
+    pub(crate) disabled_name: Vec<String>,
 }
 
 /// Why is this connection allowed or denied
@@ -407,6 +410,9 @@ pub(crate) struct DiffArgs {
     /// Answer as this controller would: policies that are labelled for another do not exist for it; may be repeated
     #[arg(long, value_name = "NAME", default_value = palisade_k8s::CONTROLLER_NAME)]
     pub(crate) controller_name: Vec<String>,
+    /// A value of that label which is nobody's name and switches a policy off; may be repeated
+    #[arg(long, value_name = "NAME", default_value = palisade_k8s::DISABLED)]
+    pub(crate) disabled_name: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

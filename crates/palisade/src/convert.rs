@@ -88,7 +88,7 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<Outcome> {
     let converted = converted(args, &input.snapshot.model, &objects(&index, &input.snapshot))?;
     let manifests = form::manifests(&converted, &input.snapshot.sources);
     let yaml = form::yaml(&manifests);
-    let read = read_back(&yaml, &converted, &input::controller(&args.input.controller_name)?)?;
+    let read = read_back(&yaml, &converted, &input::controller(&args.input.controller_name, &args.input.disabled_name)?)?;
     let mut report = form::converted(&converted, &manifests, &input.snapshot.sources);
     report.diagnostics = input.snapshot.diagnostics.iter().map(v1::Diagnostic::from).collect();
     let difference = compare(&input, &converted, &read, &args.pod_cidr, &mut report);

@@ -63,7 +63,7 @@ fn read(args: &DiffArgs) -> Result<Versions> {
     if stdin > 1 {
         bail!("`-`: standard input can be read once");
     }
-    let controller = input::controller(&args.controller_name)?;
+    let controller = input::controller(&args.controller_name, &args.disabled_name)?;
     let files = |names: &[String]| folder::read(&names.iter().map(|it| folder::Input::from_arg(it)).collect::<Vec<_>>());
     let old = match (args.versions.as_slice(), args.live, args.apply.is_empty()) {
         ([old, new], false, true) => {

@@ -17,12 +17,12 @@ pub(crate) struct Input {
 }
 
 pub(crate) fn read(args: &InputArgs) -> Result<Input> {
-    Ok(from(gather(args)?, &controller(&args.controller_name)?))
+    Ok(from(gather(args)?, &controller(&args.controller_name, &args.disabled_name)?))
 }
 
 /// The objects themselves, and what could not be listed, in sentences.
 pub(crate) fn read_objects(args: &InputArgs) -> Result<(Index, Vec<String>)> {
-    Ok(indexed(gather(args)?, &controller(&args.controller_name)?))
+    Ok(indexed(gather(args)?, &controller(&args.controller_name, &args.disabled_name)?))
 }
 
 /// The texts, before they are read.
@@ -42,8 +42,9 @@ pub(crate) fn gather(args: &InputArgs) -> Result<Gathered> {
 }
 
 /// The controller as which a command answers.
-pub(crate) fn controller(names: &[String]) -> Result<Controller> {
-    Controller::named(names.iter().map(String::as_str)).map_err(|error| anyhow!("`--controller-name`: {error}"))
+pub(crate) fn controller(names: &[String], disabled: &[String]) -> Result<Controller> {
+    let found = Controller::named_and_disabled(names.iter().map(String::as_str), disabled.iter().map(String::as_str));
+    found.map_err(|error| anyhow!("`--controller-name`, `--disabled-name`: {error}"))
 }
 
 pub(crate) fn from(gathered: Gathered, controller: &Controller) -> Input {

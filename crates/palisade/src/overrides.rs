@@ -79,7 +79,8 @@ fn read(args: &OverridesArgs) -> Result<Versions> {
         return Ok(Versions { old: None, new: input::read(&args.input)? });
     }
     let over = folder::read(&args.apply.iter().map(|it| folder::Input::from_arg(it)).collect::<Vec<_>>());
-    let (old, new) = input::with_over(input::gather(&args.input)?, over, &input::controller(&args.input.controller_name)?);
+    let (old, new) =
+        input::with_over(input::gather(&args.input)?, over, &input::controller(&args.input.controller_name, &args.input.disabled_name)?);
     Ok(Versions { old: Some(old), new })
 }
 

@@ -8,7 +8,7 @@ use crate::input;
 use crate::outcome::{Exit, Outcome};
 
 pub(crate) fn run(args: &StatusArgs) -> Result<Outcome> {
-    let controller = input::controller(&args.input.controller_name)?;
+    let controller = input::controller(&args.input.controller_name, &args.input.disabled_name)?;
     let input = input::read(&args.input)?;
     // What was refused is missing from the counts, and that is said; the rest is still worth counting.
     let exit = if input.refused() { Exit::CannotTell } else { Exit::Yes };

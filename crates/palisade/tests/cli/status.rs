@@ -67,3 +67,20 @@ fn what_an_api_server_dropped_is_noticed() {
     let whole = noticed(r#"{"namespaces":{"matchLabels":{"tenant":"blue"}}}"#, "{namespaces: {matchLabels: {tenant: blue}}}");
     assert!(!whole.contains("pruned"), "{whole}");
 }
+
+#[test]
+fn values_that_switch_off_are_a_set() {
+    let of = |arguments: &str| {
+        palisade(&format!("status --controllers -f crates/palisade/tests/cli/controllers.yaml {arguments}")).output().unwrap()
+    };
+    let text = String::from_utf8(of("--disabled-name none --disabled-name other").stdout).unwrap();
+    assert!(
+        text.contains("none             1  ignored: switched off") && text.contains("other            1  ignored: switched off"),
+        "{text}"
+    );
+    let text = String::from_utf8(of("--disabled-name other").stdout).unwrap();
+    assert!(text.contains("none             1  ignored: for another controller"), "{text}");
+    let refused = of("--disabled-name palisade");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("`palisade` is no controller's name"));
+}
