@@ -11,7 +11,7 @@ use crate::plan::moves::{InForce, Moves, moves, time};
 use crate::plan::reduce::reduce;
 use crate::plan::tables::{Program, Tables, class_map, is_ingress, numbers_map, range_map, subject_map};
 use crate::plan::transitions::{Context, Meanwhile, Transition, may_mix, transitions};
-use crate::ruleset::{Address, Chain, Hook, Ruleset, VerdictMap};
+use crate::ruleset::{Address, Chain, Hook, Ruleset, SourceSet, VerdictMap};
 
 /// The steps from one ruleset to another, if there are any that are safe.
 pub(super) fn plan(old: &Ruleset, new: &Ruleset) -> Option<Vec<Step>> {
@@ -60,11 +60,9 @@ fn only_grows_and_shrinks(before: &Ruleset, after: &Ruleset) -> bool {
     let element = |name: &String, old: &VerdictMap| {
         after.verdicts.get(name).is_none_or(|new| old.elements.keys().all(|it| !new.elements.contains_key(it)))
     };
-    let sets = |old: &Ruleset, new: &Ruleset| old.sets.keys().all(|it| new.sets.contains_key(it)) && old.pairs.keys().all(|it| new.pairs.contains_key(it));
     before.chains.iter().all(|(name, old)| chain(name, old))
         && after.chains.iter().all(comes)
         && before.verdicts.iter().all(|(name, old)| element(name, old))
-        && sets(before, after)
 }
 
 /// Whether each program has the same leaf for each class that there is before and after.
@@ -118,7 +116,7 @@ impl Stages<'_> {
             Meanwhile::Meet { number, .. } => Some(*number),
         });
         self.set_devices(&mut narrowed);
-        for (name, set) in &mut narrowed.sets {
+        for (name, set) in narrowed.sets.iter_mut().filter(|(name, _)| self.after.sets.contains_key(*name)) {
             let gone = self.before.sets.get(name);
             set.elements.retain(|it| gone.is_none_or(|gone| !gone.elements.contains(it)));
         }
@@ -145,6 +143,9 @@ impl Stages<'_> {
         }
         for (name, set) in &self.after.pairs {
             prepared.pairs.entry(name.clone()).or_insert_with(|| set.clone()).elements.extend(set.elements.iter().copied());
+        }
+        for (name, set) in &self.after.sets {
+            prepared.sets.entry(name.clone()).or_insert_with(|| SourceSet { family: set.family, elements: BTreeSet::new() });
         }
         self.context.add_meets(&mut prepared);
         for transition in self.transitions {
