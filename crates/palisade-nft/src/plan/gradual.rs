@@ -65,22 +65,20 @@ fn only_grows_and_shrinks(before: &Ruleset, after: &Ruleset) -> bool {
         && before.verdicts.iter().all(|(name, old)| element(name, old))
 }
 
-/// Whether each program has the same leaf for each class that there is before and after.
+/// Whether each program has the same leaf for each class that it meets before and after.
 fn means_the_same(old: &Tables<'_>, new: &Tables<'_>) -> bool {
     Direction::BOTH.iter().all(|direction| {
-        let (before, after) = (&old.sides.of(*direction).programs, &new.sides.of(*direction).programs);
-        let common = before.iter().filter_map(|(number, old)| Some((old, after.get(number)?)));
-        common.into_iter().all(|(one, other)| {
-            let listed: BTreeSet<u32> = one.leaves.keys().chain(other.leaves.keys()).copied().collect();
-            let same = |class: &u32| {
-                let stale = one.leaves.get(class).is_some_and(|it| it != other.leaf(*class));
-                match (old.classes.contains(class), new.classes.contains(class)) {
-                    (true, true) => one.leaf(*class) == other.leaf(*class),
-                    (false, true) => !stale,
-                    (_, false) => true,
-                }
+        let (before, after) = (old.sides.of(*direction), new.sides.of(*direction));
+        let common = before.programs.iter().filter_map(|(number, old)| Some((*number, old, after.programs.get(number)?)));
+        common.into_iter().all(|(number, one, other)| {
+            let both = one.with(other);
+            // While the table changes, what either lists is listed.
+            let says = |class: &u32| {
+                let leaf = both.leaf(*class);
+                (leaf == one.leaf(*class) || !old.classes.contains(class) || !before.meets(number, *class))
+                    && (leaf == other.leaf(*class) || !new.classes.contains(class) || !after.meets(number, *class))
             };
-            one.itself == other.itself && one.rest == other.rest && listed.iter().all(same)
+            one.itself == other.itself && one.rest == other.rest && both.leaves.keys().all(says)
         })
     })
 }
