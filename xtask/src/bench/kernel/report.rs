@@ -75,7 +75,7 @@ pub(super) fn changes(rows: &Rows, clusters: &Clusters) -> Result<()> {
     Ok(())
 }
 
-fn of_pod(name: &str, kind: Pod, changed: &PodChange) -> Result<[(String, Spread); 4]> {
+fn of_pod(name: &str, kind: Pod, changed: &PodChange) -> Result<[(String, Spread); 5]> {
     let line = |what: &str| format!("{name}: {} pod {what}", word(kind));
     Ok([
         (line("added, planning"), Spread::of(&changed.planning)?),
