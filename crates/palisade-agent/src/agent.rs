@@ -223,7 +223,7 @@ impl<K: Kernel> Agent<K> {
             // Each state on the way is safe, and the next one is found from there.
             done.map_err(|error| match error {
                 AgentError::Kept(error) if changes > 0 => self.unknown(error),
-                error => error,
+                error @ (AgentError::Kept(_) | AgentError::NotKnown(_)) => error,
             })?;
             changes += match step {
                 Step::Commit(transaction) => transaction.changes.len(),
