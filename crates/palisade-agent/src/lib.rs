@@ -12,10 +12,12 @@ mod lock;
 mod names;
 mod packet;
 mod running;
+mod sweep;
 
 pub use agent::{Agent, AgentError, Applied, Checked, Did, RuleCount};
 pub use book::{Book, Limits, Taken, Totals, Unreadable};
 pub use denial::{Denial, DeniedBy, Name, Side};
 pub use lock::{Holder, Lock, LockError, bind, holder};
 pub use names::Names;
-pub use running::{Attention, Event, Running, StartError};
+pub use running::{Attention, Event, Running, Settings, StartError};
+pub use sweep::{Cut, CutBy, Cuts, Established, Swept};
