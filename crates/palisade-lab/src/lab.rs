@@ -21,6 +21,9 @@ use crate::topology::{Became, Fabric, NodePlace, PodPlace, join_neighbours};
 /// How long a probe waits for proof. Denials and answers take milliseconds; the rest is for a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// How long connections may take to end that a change denies. They take milliseconds, and on a busy machine with large tables a while.
+const SWEEP: Duration = Duration::from_secs(30);
+
 /// A cluster of namespaces.
 #[derive(Debug)]
 pub struct Lab {
@@ -154,7 +157,7 @@ impl Lab {
         for at in 0..self.plan.model.nodes.len() {
             self.enforce(NodeId(at), &mut step)?;
         }
-        let unswept = self.nodes.iter().filter(|(_, node)| node.agent.await_sweep(PATIENCE) == Swept::NotAll);
+        let unswept = self.nodes.iter().filter(|(_, node)| node.agent.await_sweep(SWEEP) == Swept::NotAll);
         let mut notes: Vec<String> =
             unswept.map(|(name, _)| format!("node {name}: connections that are denied now may still live")).collect();
         notes.extend(self.listen());

@@ -26,3 +26,6 @@ pub enum Established {
     /// They live on until their ends close them, and so do those of pods that are gone: no tracked connection is touched.
     Keep,
 }
+
+#[cfg(test)]
+mod tests;

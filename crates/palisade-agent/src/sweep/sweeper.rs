@@ -77,7 +77,7 @@ impl Desk {
             Applied::Loaded => touched.absorb(Touched::all()),
         }
         // Who has an address now has made way for what the one before left.
-        touched.left.retain(|it, _| !view.is_own_pod(*it));
+        touched.left.retain(|it, _| !view.is_pod(*it));
         self.add(touched);
     }
 
@@ -216,7 +216,7 @@ impl Sweeper {
     pub(crate) fn make_way(&self, view: &View, report: &dyn Fn(Event)) {
         let desk = &self.shared.desk;
         let Some(before) = desk.view() else { return };
-        let used = |it: IpAddr| view.is_own_pod(it);
+        let used = |it: IpAddr| view.is_pod(it);
         let mut left = desk.take_left(used);
         left.extend(view.left_since(&before).into_iter().filter(|(it, _)| used(*it)));
         if left.is_empty() {

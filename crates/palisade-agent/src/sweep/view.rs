@@ -26,8 +26,7 @@ pub(crate) struct View {
 pub(crate) struct Touched {
     /// Whose connections are to be judged anew.
     pub(crate) judged: Judged,
-    /// Addresses that a pod of the node had and has no longer, with the pod: their connections end, or who gets the address next
-    /// inherits them.
+    /// Addresses that a pod had and has no longer, with the pod: their connections end, or who gets the address next inherits them.
     pub(crate) left: BTreeMap<IpAddr, PodName>,
 }
 
@@ -104,9 +103,17 @@ impl View {
         self.places.get(&address).copied().unwrap_or(Place::Outside)
     }
 
-    /// Whether an address is that of a pod of this node.
+    /// Whether some pod has an address.
+    pub(crate) fn is_pod(&self, address: IpAddr) -> bool {
+        matches!(self.place(address), Place::Pod(_))
+    }
+
+    /// Whether a pod of this node has an address.
     pub(crate) fn is_own_pod(&self, address: IpAddr) -> bool {
-        self.own_pod(address).is_some()
+        match self.place(address) {
+            Place::Pod(id) => self.model.endpoint(id).is_some_and(|it| it.node == Some(self.node)),
+            Place::Node(_) | Place::Outside => false,
+        }
     }
 
     /// Which connections the change from an earlier view may have denied. What two ends may do depends on what is known of each, and
@@ -133,25 +140,16 @@ impl View {
         Touched { judged, left: self.left_since(before) }
     }
 
-    /// Addresses that pods of this node had in an earlier view, and have no longer.
+    /// Addresses that pods had in an earlier view, and have no longer.
     pub(crate) fn left_since(&self, before: &View) -> BTreeMap<IpAddr, PodName> {
-        let own = before.model.endpoints.iter().filter(|it| it.node == Some(before.node)).flat_map(|it| &it.addresses);
-        let left = own.filter_map(|address| Some((*address, before.own_pod(*address)?)));
-        left.filter(|(address, pod)| self.own_pod(*address) != Some(*pod)).map(|(address, (name, _))| (address, name.clone())).collect()
+        let had = before.model.endpoints.iter().flat_map(|it| &it.addresses).filter_map(|it| Some((*it, before.owner(*it)?)));
+        had.filter(|(address, pod)| self.owner(*address) != Some(*pod)).map(|(address, (name, _))| (address, name.clone())).collect()
     }
 
-    /// The pod of this node that has an address, as one can know it again: by its name and its link.
-    fn own_pod(&self, address: IpAddr) -> Option<(&PodName, Option<&str>)> {
+    /// The pod that has an address, as one can know it again: by its name, and on this node by its link.
+    fn owner(&self, address: IpAddr) -> Option<(&PodName, Option<&str>)> {
         let Place::Pod(id) = self.place(address) else { return None };
-        let pod = self.model.endpoint(id).filter(|it| it.node == Some(self.node))?;
-        Some((&pod.name, self.links.get(&id).map(String::as_str)))
-    }
-
-    fn owner(&self, address: IpAddr) -> Option<&PodName> {
-        match self.place(address) {
-            Place::Pod(id) => self.model.endpoint(id).map(|it| &it.name),
-            Place::Node(_) | Place::Outside => None,
-        }
+        Some((&self.model.endpoint(id)?.name, self.links.get(&id).map(String::as_str)))
     }
 
     /// Everything about a pod that a verdict can depend on, but for who has its addresses.

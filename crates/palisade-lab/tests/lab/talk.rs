@@ -72,12 +72,15 @@ impl Talk {
         talk
     }
 
-    /// Where the client's words come from.
-    pub(crate) fn client(&self) -> SocketAddr {
-        match &self.sockets {
-            Sockets::Tcp { client, .. } => client.local_addr().unwrap(),
-            Sockets::Udp { client, .. } => client.local_addr().unwrap(),
-        }
+    /// The same for who has the client's address and port now; None where only the client can go on.
+    pub(crate) fn inherited(self, heir: &Namespace) -> Option<Talk> {
+        let Talk { name, sockets } = self;
+        let Sockets::Udp { client, server, peer } = sockets else { return None };
+        let (at, called) = (client.local_addr().unwrap(), client.peer_addr().unwrap());
+        let client = heir.run(|| UdpSocket::bind(at).unwrap()).unwrap();
+        client.connect(called).unwrap();
+        client.set_nonblocking(true).unwrap();
+        Some(Talk { name: format!("{name}, inherited"), sockets: Sockets::Udp { client, server, peer } })
     }
 
     /// Sends a word. One that cannot be sent is not heard.
