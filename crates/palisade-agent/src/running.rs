@@ -1,13 +1,13 @@
 //! An agent at work: a thread that reads what was denied, and puts the table back when somebody else touches it.
 
 use std::collections::BTreeMap;
-use std::{fmt, io};
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use palisade_kernel::{Changed, Frames, KernelError, Log, LogOptions, Monitor, Namespace, Nftables, Restored};
@@ -19,7 +19,7 @@ use crate::book::{Book, Limits, Taken, Totals};
 use crate::denial::Denial;
 use crate::lock::{Lock, LockError};
 use crate::names::Names;
-use crate::sweep::{Cuts, Desk, Established, Swept, Sweeper, Tools, Touched, View};
+use crate::sweep::{Cuts, Desk, Established, Sweeper, Swept, Tools, Touched, View};
 
 const TABLE: &str = "palisade";
 /// How long the thread waits before it looks whether it should end.

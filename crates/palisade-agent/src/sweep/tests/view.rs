@@ -76,7 +76,8 @@ fn an_address_that_changes_hands_is_left_even_if_the_labels_are_the_same() {
 fn a_pod_of_the_same_name_on_another_link_is_another_pod() {
     let model = model(CLUSTER);
     let before = view_of(&model);
-    let links: BTreeMap<_, _> = (0..).zip(&model.endpoints).map(|(at, it)| (palisade_model::EndpointId(at), format!("new-{}", it.name.name))).collect();
+    let links: BTreeMap<_, _> =
+        (0..).zip(&model.endpoints).map(|(at, it)| (palisade_model::EndpointId(at), format!("new-{}", it.name.name))).collect();
     let own = links.into_iter().filter(|(id, _)| model.endpoint(*id).unwrap().node == Some(NodeId(0))).collect();
     let touched = View::of(&model, NodeId(0), &own).touched_since(&before);
     assert_eq!(touched.left, BTreeMap::from([(address("10.0.0.1"), name("a")), (address("10.0.0.3"), name("c"))]));
