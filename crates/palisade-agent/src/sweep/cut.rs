@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use palisade_model::PodName;
+use palisade_report::{Ended, EndedBy, ended, v1};
 
-use crate::denial::{DeniedBy, Name, Side};
+use crate::denial::{DeniedBy, Name, Side, protocol};
 use crate::names::Names;
 use crate::sweep::judge::Opening;
 
@@ -48,6 +49,23 @@ impl Cuts {
     /// How many of them are not told one by one.
     pub fn others(&self) -> u64 {
         self.connections.saturating_sub(self.told.iter().map(|it| it.connections).sum())
+    }
+}
+
+impl Cut {
+    /// As it leaves the house.
+    pub fn report(&self, node: &str) -> v1::Cut {
+        let Cut { source, destination, port, connections, .. } = self;
+        let (from, to, protocol) = (source.report(), destination.report(), protocol(self.protocol));
+        let gone;
+        let by = match &self.by {
+            CutBy::Denied(by) => EndedBy::Denied(by.decided()),
+            CutBy::Gone(pod) => {
+                gone = pod.to_string();
+                EndedBy::Gone(&gone)
+            }
+        };
+        ended(Ended { node, from, to, protocol, port: *port, by, connections: *connections })
     }
 }
 
