@@ -67,7 +67,7 @@ impl Desk {
         self.changed.notify_all();
     }
 
-    /// Another view is in force.
+    /// Another view is in force, and every packet has left that met what was in force before: it could be about to be tracked.
     pub(crate) fn in_force(&self, view: Arc<View>, applied: Applied) {
         let before = lock(&self.inner).view.replace(Arc::clone(&view));
         let mut touched = before.map_or_else(Touched::all, |before| view.touched_since(&before));
@@ -195,8 +195,6 @@ impl Sweeper {
     pub(crate) fn work(&self, report: &dyn Fn(Event)) {
         let mut failure = None;
         while let Some(touched) = self.shared.desk.next() {
-            // Who met the rules before may still be about to be tracked.
-            grace();
             let mut tally = Tally::default();
             let swept = self.sweep(&touched, &mut tally);
             tell(tally.cuts(), report);
@@ -273,9 +271,6 @@ impl Sweeper {
         Ok(ended)
     }
 }
-
-/// Waits until every packet has left that met the rules before a change.
-fn grace() {}
 
 fn tell(cuts: Cuts, report: &dyn Fn(Event)) {
     if cuts.connections > 0 {
