@@ -235,10 +235,13 @@ impl Sweeper {
         let node = tools.own_addresses()?;
         let found = tools.candidates(|it| touched.left_by(it.ends()).is_some() || touched.judges(it.ends()))?;
         for chunk in found.chunks(CHUNK) {
-            for (opening, connection, why) in self.judged(touched, &node, chunk)? {
-                // Who has ended meanwhile was not cut.
-                if tools.conntrack.delete(connection)? == Deleted::Yes {
-                    tally.add(opening, why);
+            let judged = self.judged(touched, &node, chunk)?;
+            let deleted = tools.conntrack.delete_all(&judged.iter().map(|it| it.1).collect::<Vec<_>>())?;
+            for ((opening, _, why), deleted) in judged.into_iter().zip(deleted) {
+                match deleted {
+                    Deleted::Yes => tally.add(opening, why),
+                    // It has ended by itself.
+                    Deleted::WasGone => {}
                 }
             }
         }
