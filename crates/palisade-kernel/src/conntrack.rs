@@ -80,6 +80,8 @@ pub enum Deleted {
     Yes,
     /// It had ended before, though another with the same tuples may be there.
     WasGone,
+    /// A flowtable has it, and this kernel does not delete it until that lets go of it.
+    Offloaded,
 }
 
 impl Status {
@@ -177,6 +179,7 @@ impl Conntrack {
                 deleted.push(match refused.get(&at) {
                     None => Deleted::Yes,
                     Some(Errno::ENOENT) => Deleted::WasGone,
+                    Some(Errno::EBUSY) => Deleted::Offloaded,
                     Some(errno) => {
                         return Err(failed(Unanswered::Refused(*errno), || format!("delete connection `{original}`")));
                     }

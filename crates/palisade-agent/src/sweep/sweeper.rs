@@ -182,6 +182,8 @@ pub(crate) enum SweepError {
     Kernel(#[from] KernelError),
     #[error("connections that are denied may live on: the ruleset cannot be followed: {0}")]
     Ruleset(String),
+    #[error("{0} connections that are denied live on: a flowtable has them")]
+    Offloaded(u64),
 }
 
 /// Sweeps whenever there is something on the desk.
@@ -234,6 +236,7 @@ impl Sweeper {
         let mut tools = lock(&self.tools);
         let node = tools.own_addresses()?;
         let found = tools.candidates(|it| touched.left_by(it.ends()).is_some() || touched.judges(it.ends()))?;
+        let mut offloaded = 0;
         for chunk in found.chunks(CHUNK) {
             let judged = self.judged(touched, &node, chunk)?;
             let deleted = tools.conntrack.delete_all(&judged.iter().map(|it| it.1).collect::<Vec<_>>())?;
@@ -242,10 +245,11 @@ impl Sweeper {
                     Deleted::Yes => tally.add(opening, why),
                     // It has ended by itself.
                     Deleted::WasGone => {}
+                    Deleted::Offloaded => offloaded += 1,
                 }
             }
         }
-        Ok(())
+        if offloaded > 0 { Err(SweepError::Offloaded(offloaded)) } else { Ok(()) }
     }
 
     /// Those of some connections that end, by what is in force now.
@@ -278,5 +282,61 @@ impl Sweeper {
 fn tell(cuts: Cuts, report: &dyn Fn(Event)) {
     if cuts.connections > 0 {
         report(Event::Cut(Box::new(cuts)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn left(pods: &[(&str, &str)]) -> Touched {
+        let pod = |name: &str| PodName { namespace: "x".into(), name: name.into() };
+        Touched { left: pods.iter().map(|(it, name)| (it.parse().unwrap(), pod(name))).collect(), ..Touched::default() }
+    }
+
+    #[test]
+    fn what_was_put_down_is_taken_once() {
+        let desk = Desk::default();
+        desk.add(left(&[("10.0.0.1", "a")]));
+        desk.add(left(&[("10.0.0.2", "b")]));
+        assert_eq!(desk.next(), Some(left(&[("10.0.0.1", "a"), ("10.0.0.2", "b")])));
+        assert_eq!(desk.await_idle(Duration::ZERO), Swept::NotAll);
+        desk.done();
+        assert_eq!(desk.await_idle(Duration::ZERO), Swept::All);
+        desk.end();
+        assert_eq!(desk.next(), None);
+    }
+
+    #[test]
+    fn what_did_not_go_well_waits_to_be_done_again() {
+        let desk = Desk::default();
+        desk.add(left(&[("10.0.0.1", "a")]));
+        let touched = desk.next().unwrap();
+        desk.again(touched.clone());
+        desk.done();
+        assert_eq!(desk.await_idle(Duration::ZERO), Swept::NotAll);
+        assert_eq!(desk.next(), Some(touched));
+    }
+
+    #[test]
+    fn an_address_that_is_used_again_is_forgotten_first() {
+        let desk = Desk::default();
+        desk.add(left(&[("10.0.0.1", "a"), ("10.0.0.2", "b")]));
+        let used: IpAddr = "10.0.0.1".parse().unwrap();
+        assert_eq!(desk.take_left(|it| it == used), left(&[("10.0.0.1", "a")]).left);
+        assert_eq!(desk.next(), Some(left(&[("10.0.0.2", "b")])));
+    }
+
+    #[test]
+    fn who_uses_an_address_again_waits_until_it_is_forgotten() {
+        let desk = Desk::default();
+        desk.add(left(&[("10.0.0.1", "a")]));
+        desk.next().unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| desk.take_left(|_| true));
+            assert!(!waiting.is_finished());
+            desk.done();
+            assert_eq!(waiting.join().unwrap(), BTreeMap::new());
+        });
     }
 }
