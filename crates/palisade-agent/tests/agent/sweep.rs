@@ -1,7 +1,7 @@
 //! Connections that a change denies, many at once.
 
 use std::net::UdpSocket;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use palisade_agent::{CutBy, Event, Swept};
 use palisade_kernel::Conntrack;
@@ -32,6 +32,14 @@ fn tracked(ground: &Ground) -> usize {
     connections.iter().filter(|it| it.original.source == POD.parse::<std::net::IpAddr>().unwrap()).count()
 }
 
+/// CPU time of a thread of this process.
+fn spent_by(thread: &str) -> Duration {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().map(|it| it.unwrap().path());
+    let named = threads.filter(|it| std::fs::read_to_string(it.join("comm")).is_ok_and(|it| it.trim() == thread));
+    let spent = named.map(|it| std::fs::read_to_string(it.join("schedstat")).unwrap_or_default());
+    Duration::from_nanos(spent.filter_map(|it| it.split(' ').next().and_then(|it| it.parse::<u64>().ok())).sum())
+}
+
 #[test]
 fn every_connection_of_many_ends_and_is_counted() {
     let Some(ground) = Ground::create() else { return };
@@ -41,15 +49,14 @@ fn every_connection_of_many_ends_and_is_counted() {
     let before = tracked(&ground);
     assert!(before >= wanted() * 9 / 10, "{before}");
     // What is not touched is read, and stays.
-    let start = Instant::now();
     apply_nothing(&agent);
-    assert_eq!(agent.await_sweep(DEADLINE), Swept::All);
-    say(&format!("{before} connections, nothing touched: {:?}", start.elapsed()));
-    let start = Instant::now();
+    assert_eq!((agent.await_sweep(DEADLINE), tracked(&ground)), (Swept::All, before));
+    let (start, spent) = (Instant::now(), spent_by("sweeper"));
     apply(&agent, &[80]);
     let applied = start.elapsed();
     assert_eq!(agent.await_sweep(DEADLINE), Swept::All);
-    say(&format!("{before} connections: applied after {applied:?}, swept after {:?}", start.elapsed()));
+    let spent = spent_by("sweeper").saturating_sub(spent);
+    say(&format!("{before} connections: applied after {applied:?}, swept after {:?}, {spent:?} of a CPU", start.elapsed()));
     assert_eq!(tracked(&ground), 0);
     let cuts = wait_for(&events, |it| if let Event::Cut(cuts) = it { Some(cuts.clone()) } else { None });
     assert_eq!((usize::try_from(cuts.connections).unwrap(), cuts.told.len()), (before, 100));
