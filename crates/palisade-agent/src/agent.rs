@@ -124,6 +124,11 @@ impl<K: Kernel> Agent<K> {
         Ok(checked)
     }
 
+    /// What was applied last.
+    pub fn ruleset(&self) -> Option<&Ruleset> {
+        self.wanted.as_ref()
+    }
+
     /// What the numbers in log prefixes stand for.
     pub fn origins(&self) -> &BTreeMap<u32, Origin> {
         static NONE: BTreeMap<u32, Origin> = BTreeMap::new();

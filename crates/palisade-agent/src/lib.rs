@@ -13,6 +13,7 @@ mod names;
 mod packet;
 mod queue;
 mod running;
+mod sweep;
 
 pub use agent::{Agent, AgentError, Applied, Checked, Did, RuleCount};
 pub use book::{Book, Limits, Taken, Totals, Unreadable};
@@ -20,4 +21,5 @@ pub use denial::{Denial, DeniedBy, Name, Side};
 pub use lock::{Holder, Lock, LockError, bind, holder};
 pub use names::Names;
 pub use queue::{Due, Matter, Pace, Queue};
-pub use running::{Attention, Event, Running, StartError};
+pub use running::{Attention, Event, Running, Settings, StartError};
+pub use sweep::{Cut, CutBy, Cuts, Established, Swept};

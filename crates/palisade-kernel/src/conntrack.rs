@@ -14,6 +14,9 @@ use crate::socket::{Question, Socket, Unanswered};
 /// How often a table that changes its shape meanwhile is read again.
 const ATTEMPTS: usize = 5;
 
+/// How many are deleted by one datagram.
+const AT_ONCE: usize = 500;
+
 /// A connection to the tracking of the network namespace that the thread was in when it was opened.
 #[derive(Debug)]
 pub struct Conntrack {
@@ -77,6 +80,8 @@ pub enum Deleted {
     Yes,
     /// It had ended before, though another with the same tuples may be there.
     WasGone,
+    /// A flowtable has it, and this kernel does not delete it until that lets go of it.
+    Offloaded,
 }
 
 impl Status {
@@ -151,23 +156,37 @@ impl Conntrack {
     /// Deletes this connection, by its original tuple, zone and id, and none of other tuples. A later one with the same tuple is left
     /// alone if the id tells it apart.
     pub fn delete(&mut self, connection: &Connection) -> Result<Deleted, KernelError> {
-        let Connection { original, zone, id, .. } = connection;
-        let family = family_number(Address::of(original.source));
-        // Without a tuple the kernel would delete all of them.
-        let answer = self.socket.each(
-            question(uapi::DELETE, flag::ACK, family),
-            |writer| {
-                writer.nest(uapi::TUPLE_ORIGINAL, |writer| write_tuple(writer, original));
-                writer.bytes(uapi::ZONE, &zone.to_be_bytes());
-                writer.u32(uapi::ID, *id);
-            },
-            |_| Ok(()),
-        );
-        match answer {
-            Ok(()) => Ok(Deleted::Yes),
-            Err(Unanswered::Refused(Errno::ENOENT)) => Ok(Deleted::WasGone),
-            Err(error) => Err(failed(error, || format!("delete connection `{original}`"))),
+        let deleted = self.delete_all(&[connection])?;
+        Ok(deleted.first().copied().unwrap_or(Deleted::WasGone))
+    }
+
+    /// Deletes each of some connections in the same way, and says of each what came of it. After an error some are deleted and some are not.
+    pub fn delete_all(&mut self, connections: &[&Connection]) -> Result<Vec<Deleted>, KernelError> {
+        let mut deleted = Vec::with_capacity(connections.len());
+        for some in connections.chunks(AT_ONCE) {
+            let told = self.socket.tell(
+                some,
+                |it| question(uapi::DELETE, 0, family_number(Address::of(it.original.source))),
+                |writer, Connection { original, zone, id, .. }| {
+                    // Without a tuple the kernel would delete all of them.
+                    writer.nest(uapi::TUPLE_ORIGINAL, |writer| write_tuple(writer, original));
+                    writer.bytes(uapi::ZONE, &zone.to_be_bytes());
+                    writer.u32(uapi::ID, *id);
+                },
+            );
+            let refused = told.map_err(|it| failed(it, || "delete connections".to_owned()))?;
+            for (at, Connection { original, .. }) in some.iter().enumerate() {
+                deleted.push(match refused.get(&at) {
+                    None => Deleted::Yes,
+                    Some(Errno::ENOENT) => Deleted::WasGone,
+                    Some(Errno::EBUSY) => Deleted::Offloaded,
+                    Some(errno) => {
+                        return Err(failed(Unanswered::Refused(*errno), || format!("delete connection `{original}`")));
+                    }
+                });
+            }
         }
+        Ok(deleted)
     }
 }
 

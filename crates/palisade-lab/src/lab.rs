@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use palisade_agent::{AgentError, Attention, Denial, Event, RuleCount, Running, StartError, Totals};
+use palisade_agent::{AgentError, Attention, Denial, Established, Event, RuleCount, Running, Settings, StartError, Swept, Totals};
 use palisade_kernel::{KernelError, Namespace, Services};
 use palisade_model::{ContainerPort, EndpointId, NodeId, PodName};
 
@@ -20,6 +20,9 @@ use crate::topology::{Became, Fabric, NodePlace, PodPlace, join_neighbours};
 
 /// How long a probe waits for proof. Denials and answers take milliseconds; the rest is for a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How long connections may take to end that a change denies. They take milliseconds, and on a busy machine with large tables a while.
+const SWEEP: Duration = Duration::from_secs(30);
 
 /// A cluster of namespaces.
 #[derive(Debug)]
@@ -35,6 +38,7 @@ pub struct Lab {
     denials: Receiver<Denial>,
     report: Report,
     numbers: Numbers,
+    established: Established,
 }
 
 #[derive(Debug)]
@@ -101,6 +105,16 @@ pub enum LabError {
 impl Lab {
     /// Builds a lab. Policy is in force before anything listens.
     pub fn up(plan: Plan, events: Sender<NodeEvent>, progress: impl FnMut(Progress)) -> Result<(Lab, Vec<String>), LabError> {
+        Lab::up_with(plan, Established::default(), events, progress)
+    }
+
+    /// The same for who says what becomes of connections that a change denies.
+    pub fn up_with(
+        plan: Plan,
+        established: Established,
+        events: Sender<NodeEvent>,
+        progress: impl FnMut(Progress),
+    ) -> Result<(Lab, Vec<String>), LabError> {
         let (probes, denials) = channel();
         let mut lab = Lab {
             plan: plan.clone(),
@@ -112,12 +126,14 @@ impl Lab {
             denials,
             report: Report { probes, others: events },
             numbers: Numbers::default(),
+            established,
         };
         let notes = lab.apply(plan, progress)?;
         Ok((lab, notes))
     }
 
-    /// Brings the lab to another plan: what is in both stays as it is. Notes say what could not be listened on.
+    /// Brings the lab to another plan: what is in both stays as it is, and connections that are denied now have ended. Notes say what
+    /// could not be listened on, and where connections may live on.
     pub fn apply(&mut self, plan: Plan, mut progress: impl FnMut(Progress)) -> Result<Vec<String>, LabError> {
         let needed = files::needed(&plan);
         files::allow(needed).map_err(|hard| LabError::Files { needed, hard })?;
@@ -141,7 +157,11 @@ impl Lab {
         for at in 0..self.plan.model.nodes.len() {
             self.enforce(NodeId(at), &mut step)?;
         }
-        Ok(self.listen())
+        let unswept = self.nodes.iter().filter(|(_, node)| node.agent.await_sweep(SWEEP) == Swept::NotAll);
+        let mut notes: Vec<String> =
+            unswept.map(|(name, _)| format!("node {name}: connections that are denied now may still live")).collect();
+        notes.extend(self.listen());
+        Ok(notes)
     }
 
     /// What it was built from.
@@ -248,7 +268,8 @@ impl Lab {
         let addresses = self.plan.own_node_addresses(id);
         let place = self.fabric.add_node(addresses.clone(), self.plan.network)?;
         let (report, name) = (self.report.clone(), node.name.clone());
-        let started = Running::start(&place.place.namespace, Attention::Packets, move |event| report.take(&name, event));
+        let settings = Settings { attention: Attention::Packets, established: self.established, ..Settings::default() };
+        let started = Running::start_as(&place.place.namespace, settings, move |event| report.take(&name, event));
         let agent = started.map_err(|error| LabError::Start { node: node.name.clone(), error })?;
         let services = place.place.namespace.run(Services::open)??;
         let added = Node { agent, services, listening: Vec::new(), place, addresses };

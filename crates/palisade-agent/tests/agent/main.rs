@@ -5,4 +5,5 @@
 mod events;
 mod ground;
 mod instances;
+mod sweep;
 mod tables;

@@ -251,6 +251,33 @@ fn a_connection_is_deleted_in_its_zone() {
     }
 }
 
+/// Those that are gone do not keep the others, wherever they stand.
+#[test]
+fn many_connections_are_deleted_at_once() {
+    in_loopback(|| {
+        track("");
+        let receiver = UdpSocket::bind((LOOPBACK[0], 0)).unwrap();
+        let receiver6 = UdpSocket::bind((LOOPBACK[1], 0)).unwrap();
+        let open = |address, to: &UdpSocket| {
+            UdpSocket::bind((address, 0)).unwrap().send_to(b"x", to.local_addr().unwrap()).unwrap();
+        };
+        (0..1_200).for_each(|_| open(LOOPBACK[0], &receiver));
+        (0..100).for_each(|_| open(LOOPBACK[1], &receiver6));
+        let mut conntrack = Conntrack::open().unwrap();
+        let found = conntrack.dump(None).unwrap();
+        let (stay, go): (Vec<_>, Vec<_>) = found.iter().enumerate().partition(|(at, _)| at % 7 == 3);
+        let gone: BTreeSet<usize> =
+            go.iter().map(|(at, _)| *at).filter(|at| [0, 1].contains(&(at % 11))).chain([go[go.len() - 1].0]).collect();
+        for at in &gone {
+            assert_eq!(conntrack.delete(&found[*at]), Ok(Deleted::Yes));
+        }
+        let expected: Vec<Deleted> = go.iter().map(|(at, _)| if gone.contains(at) { Deleted::WasGone } else { Deleted::Yes }).collect();
+        assert_eq!(conntrack.delete_all(&go.iter().map(|it| it.1).collect::<Vec<_>>()), Ok(expected));
+        assert_eq!(conntrack.dump(None).unwrap(), stay.into_iter().map(|it| it.1.clone()).collect::<Vec<_>>());
+        assert_eq!(conntrack.delete_all(&[]), Ok(Vec::new()));
+    });
+}
+
 #[test]
 fn a_large_table_of_connections_is_read_whole() {
     in_loopback(|| {

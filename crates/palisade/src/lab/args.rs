@@ -1,6 +1,7 @@
 //! The arguments of `palisade lab`.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
+use palisade_agent::Established;
 
 use crate::cli::{InputArgs, Output};
 
@@ -50,6 +51,7 @@ Examples:
   palisade lab up -f manifests/
   palisade lab up -f manifests/ --nodes 3 --ipv6
   palisade lab up -f manifests/ --watch                 and edit the files
+  palisade lab up -f manifests/ --watch --established=keep
   palisade lab up -f manifests/ --foreground            in this terminal, with every denial, until Ctrl-C")]
 pub(crate) struct UpArgs {
     /// Put pods that say no node on this many nodes of the lab's own
@@ -63,6 +65,9 @@ pub(crate) struct UpArgs {
     /// Put the pods of a node on one bridge instead of routing to each
     #[arg(long)]
     pub(crate) bridged: bool,
+    /// What becomes of live connections that a change denies
+    #[arg(long, value_name = "FATE", default_value = "cut")]
+    pub(crate) established: EstablishedArg,
     /// Follow changes of the files
     #[arg(long)]
     pub(crate) watch: bool,
@@ -76,6 +81,24 @@ pub(crate) struct UpArgs {
     pub(crate) lab: NameArgs,
     #[command(flatten)]
     pub(crate) input: InputArgs,
+}
+
+/// What becomes of live connections that a change denies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EstablishedArg {
+    /// They end at once, whoever sends next
+    Cut,
+    /// They live on until one of their ends closes them
+    Keep,
+}
+
+impl From<EstablishedArg> for Established {
+    fn from(it: EstablishedArg) -> Established {
+        match it {
+            EstablishedArg::Cut => Established::Cut,
+            EstablishedArg::Keep => Established::Keep,
+        }
+    }
 }
 
 /// Try connections with real packets
@@ -144,7 +167,7 @@ pub(crate) struct StatusArgs {
     pub(crate) lab: NameArgs,
 }
 
-/// Print the connections that were denied, each with the rule that denied it
+/// Print the connections that were denied or cut, each with the rule that did so
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -161,7 +184,8 @@ pub(crate) struct DeniedArgs {
     /// Instead, how many packets each rule of each node has dropped and let pass
     #[arg(long, conflicts_with_all = ["follow", "output"])]
     pub(crate) by_rule: bool,
-    /// text for people, json for programs: one object a line (`palisade schema denial` is its schema)
+    /// text for people, json for programs: one object a line (`palisade schema denial` is its schema; of connections that were cut,
+    /// `palisade schema cut`)
     #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
     pub(crate) output: Output,
     #[command(flatten)]
