@@ -7,6 +7,7 @@
 
 mod agent;
 mod book;
+mod changes;
 mod denial;
 mod lock;
 mod names;
@@ -17,6 +18,7 @@ mod sweep;
 
 pub use agent::{Agent, AgentError, Applied, Checked, Did, RuleCount};
 pub use book::{Book, Limits, Taken, Totals, Unreadable};
+pub use changes::{Changes, Outcome, Wanted};
 pub use denial::{Denial, DeniedBy, Name, Side};
 pub use lock::{Holder, Lock, LockError, bind, holder};
 pub use names::Names;
