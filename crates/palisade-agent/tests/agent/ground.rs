@@ -100,7 +100,7 @@ pub(crate) fn apply_nothing(agent: &Running) -> Applied {
     agent.apply(&open, NodeId(0), links()).unwrap()
 }
 
-fn links() -> BTreeMap<EndpointId, String> {
+pub(crate) fn links() -> BTreeMap<EndpointId, String> {
     BTreeMap::from([(EndpointId(0), LINK.to_owned())])
 }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "all of this is tests, and clippy knows them by their attribute only")]
 
 mod events;
+mod exhaustion;
 mod ground;
 mod instances;
 mod sweep;
