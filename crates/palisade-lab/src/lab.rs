@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
@@ -65,6 +67,8 @@ pub struct NodeEvent {
 #[derive(Clone, Debug)]
 struct Report {
     probes: Sender<Denial>,
+    /// Whether anybody waits for them: nobody else takes them away.
+    probing: Arc<AtomicBool>,
     others: Sender<NodeEvent>,
 }
 
@@ -110,7 +114,7 @@ impl Lab {
             outside: Vec::new(),
             listeners: Listeners::start()?,
             denials,
-            report: Report { probes, others: events },
+            report: Report { probes, probing: Arc::default(), others: events },
             numbers: Numbers::default(),
         };
         let notes = lab.apply(plan, progress)?;
@@ -160,9 +164,27 @@ impl Lab {
         }
         let mut numbers = std::mem::take(&mut self.numbers);
         let asked: Vec<(&Question, Option<&Namespace>)> = questions.iter().map(|it| (it, self.namespace(&it.from))).collect();
+        self.report.probing.store(true, Ordering::SeqCst);
         let findings = probe(&asked, &self.denials, &mut numbers, PATIENCE);
+        self.report.probing.store(false, Ordering::SeqCst);
         self.numbers = numbers;
         Ok(findings)
+    }
+
+    /// Ends the agent of a node and starts another. The table stays in force, and is what it was until the next `apply`.
+    pub fn restart_agent(&mut self, name: &str) -> Result<(), LabError> {
+        let Some(Node { agent, services, listening, place, addresses }) = self.nodes.remove(name) else { return Ok(()) };
+        // A namespace has one agent.
+        drop(agent);
+        let agent = self.start_agent(name, &place)?;
+        self.nodes.insert(name.into(), Node { agent, services, listening, place, addresses });
+        Ok(())
+    }
+
+    /// Gives the outside an address.
+    pub(crate) fn be_outside(&mut self, address: IpAddr) -> Result<(), LabError> {
+        self.fabric.be(address)?;
+        Ok(())
     }
 
     /// The namespace that somebody lives in.
@@ -247,13 +269,17 @@ impl Lab {
         }
         let addresses = self.plan.own_node_addresses(id);
         let place = self.fabric.add_node(addresses.clone(), self.plan.network)?;
-        let (report, name) = (self.report.clone(), node.name.clone());
-        let started = Running::start(&place.place.namespace, Attention::Packets, move |event| report.take(&name, event));
-        let agent = started.map_err(|error| LabError::Start { node: node.name.clone(), error })?;
+        let agent = self.start_agent(&node.name, &place)?;
         let services = place.place.namespace.run(Services::open)??;
         let added = Node { agent, services, listening: Vec::new(), place, addresses };
         self.nodes.insert(node.name.clone(), added);
         Ok(())
+    }
+
+    fn start_agent(&self, name: &str, place: &NodePlace) -> Result<Running, LabError> {
+        let (report, node) = (self.report.clone(), Box::<str>::from(name));
+        let started = Running::start(&place.place.namespace, Attention::Packets, move |event| report.take(&node, event));
+        started.map_err(|error| LabError::Start { node: name.into(), error })
     }
 
     fn add_pod(&mut self, id: EndpointId, step: &mut impl FnMut(String)) -> Result<(), LabError> {
@@ -326,7 +352,9 @@ impl Lab {
 impl Report {
     /// A receiver that is gone wants nothing more.
     fn take(&self, node: &str, event: Event) {
-        if let Event::Denied(denial) | Event::DeniedAgain(denial) = &event {
+        if let Event::Denied(denial) | Event::DeniedAgain(denial) = &event
+            && self.probing.load(Ordering::SeqCst)
+        {
             drop(self.probes.send((**denial).clone()));
         }
         drop(self.others.send(NodeEvent { node: node.into(), event }));
