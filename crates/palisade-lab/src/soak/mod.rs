@@ -14,13 +14,14 @@ mod world;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use palisade_agent::Event;
 use palisade_engine::Decision;
-use palisade_kernel::{KernelError, set_sysctl};
+use palisade_kernel::{KernelError, Namespace, set_sysctl};
 use palisade_model::NodeId;
 
 use crate::lab::{Lab, LabError, NodeEvent};
@@ -35,7 +36,7 @@ use classes::{Claim, Class, Line, claim, classes};
 use ledger::{Ledger, Made};
 use random::Random;
 use tally::Tally;
-use traffic::{Order, Place, Traffic};
+use traffic::{Order, Place, Traffic, greet};
 use world::{NODES, Presence, World};
 
 /// What a soak does.
@@ -89,8 +90,10 @@ impl From<KernelError> for SoakError {
 
 const OPTIONS: Options = Options { nodes: Nodes::AsRead, families: Families::Both, network: PodNetwork::Routed };
 
-/// Connections that nobody answers are forgotten soon: there is a new one with each packet.
-const FORGET: [(&str, &str); 3] = [
+/// Connections that nobody answers are forgotten soon: there is a new one with each packet. Neighbours on new links are asked for often.
+const SETTINGS: [(&str, &str); 5] = [
+    ("net/ipv4/neigh/default/retrans_time_ms", "20"),
+    ("net/ipv6/neigh/default/retrans_time_ms", "20"),
     ("net/netfilter/nf_conntrack_udp_timeout", "1"),
     ("net/netfilter/nf_conntrack_tcp_timeout_syn_sent", "1"),
     ("net/netfilter/nf_conntrack_tcp_timeout_close", "1"),
@@ -160,7 +163,7 @@ impl Soak {
         self.ledger.begin(Arc::new(self.lab.plan().model.clone()), lines);
         for node in NODES {
             if let Some(namespace) = self.lab.namespace(&Speaker::Node(node.into())) {
-                namespace.run(|| FORGET.into_iter().try_for_each(|(name, value)| set_sysctl(name, value)))??;
+                namespace.run(|| SETTINGS.into_iter().try_for_each(|(name, value)| set_sysctl(name, value)))??;
             }
         }
         let all = self.world.pods.iter().map(|it| Speaker::Pod(it.name.clone())).chain([Speaker::Outside]);
@@ -222,8 +225,20 @@ impl Soak {
     fn come(&self, speaker: Speaker) -> Result<(), SoakError> {
         let Some(namespace) = self.lab.namespace(&speaker) else { return Ok(()) };
         let place = namespace.run(Place::open)?.map_err(SoakError::Packets)?;
+        if let Some((node, addresses)) = self.neighbour(&speaker) {
+            // What a node says to its own pods meets no policy.
+            node.run(|| greet(&place, addresses))?.map_err(SoakError::Packets)?;
+        }
         self.order(Order::Come(speaker, place));
         Ok(())
+    }
+
+    /// The node of a pod, and the addresses at which it finds it.
+    fn neighbour(&self, speaker: &Speaker) -> Option<(&Namespace, &[IpAddr])> {
+        let model = &self.lab.plan().model;
+        let endpoint = model.endpoints.iter().find(|it| Speaker::Pod(it.name.clone()) == *speaker)?;
+        let node = model.node(endpoint.node?)?;
+        Some((self.lab.namespace(&Speaker::Node(node.name.clone()))?, &endpoint.addresses))
     }
 
     /// A thread that has ended has said why.

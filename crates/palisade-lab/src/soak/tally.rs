@@ -7,7 +7,7 @@ use crate::soak::change::Kind;
 use crate::soak::classes::Claim;
 use crate::soak::ledger::{Made, Window};
 
-/// How many breaches are described. All are counted.
+/// How many breaches of each sort are described. All are counted.
 const DESCRIBED: usize = 50;
 
 /// Packets in numbers.
@@ -82,7 +82,7 @@ impl Tally {
         made: Option<Made>,
         said: impl FnOnce() -> Vec<String>,
     ) {
-        if self.breaches.len() < DESCRIBED {
+        if self.breaches.iter().filter(|it| it.broken == broken).count() < DESCRIBED {
             let change = made.map(|it| (*window.models().start(), it.kind, it.words));
             self.breaches.push(Breach { broken, change, packet: format!("packet {number}: {packet}"), said: said() });
         }

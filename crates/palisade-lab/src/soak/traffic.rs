@@ -5,12 +5,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read as _};
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -35,6 +37,9 @@ const FIRST_PORT: u16 = 20_000;
 const PORTS: u16 = 40_000;
 /// Room for all that can arrive between two looks, many times over.
 const BUFFER: usize = 8 << 20;
+/// How long a link may take to carry something, and how long is waited between two tries.
+const GREETING: Duration = Duration::from_secs(10);
+const GREETING_TURN: u8 = 5;
 /// Sends whole packets and receives none.
 const RAW: i32 = 255;
 
@@ -70,6 +75,46 @@ impl Place {
             datagrams: ports.into_iter().map(datagrams).collect::<io::Result<_>>()?,
             syns,
         })
+    }
+}
+
+/// Waits until a neighbour's datagrams arrive at each of some addresses: a link that was just made takes a while. The calling thread is in the
+/// neighbour's namespace.
+pub(crate) fn greet(place: &Place, addresses: &[IpAddr]) -> io::Result<()> {
+    let [port, _] = COMMON;
+    let Some(receiving) = place.datagrams.first() else { return Ok(()) };
+    let deadline = Instant::now() + GREETING;
+    for address in addresses {
+        let at = SocketAddr::new(*address, port);
+        let socket = Socket::new(Domain::for_address(at), Type::DGRAM, None)?;
+        loop {
+            // A word of one byte is nobody's number.
+            match socket.send_to(&[0], &at.into()) {
+                Err(error) if !is_passing(&error) => return Err(error),
+                Ok(_) | Err(_) => {}
+            }
+            let mut polled = [PollFd::new(receiving.as_fd(), PollFlags::POLLIN)];
+            if poll(&mut polled, GREETING_TURN)? > 0 && drained(receiving)? {
+                break;
+            }
+            if Instant::now() > deadline {
+                return Err(io::Error::other(format!("{address} cannot be reached from its own node")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether there was anything to read. All of it is read.
+fn drained(mut socket: &Socket) -> io::Result<bool> {
+    let mut buffer = [0; 16];
+    let mut any = false;
+    loop {
+        match socket.read(&mut buffer) {
+            Ok(_) => any = true,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(any),
+            Err(error) => return Err(error),
+        }
     }
 }
 
@@ -219,6 +264,9 @@ impl Traffic {
         });
         let (Some(class), Some(port)) = (self.classes.get(at), self.ports.get_mut(at)) else { return Ok(()) };
         let Some((v4, v6)) = self.senders.get(&class.from.speaker) else { return Ok(()) };
+        if !self.senders.contains_key(&class.to.speaker) {
+            return Ok(());
+        }
         *port = (*port + 1) % PORTS;
         let port = FIRST_PORT + *port;
         let number = self.first + u64::try_from(self.sent.len()).unwrap_or(u64::MAX);
