@@ -90,10 +90,8 @@ impl From<KernelError> for SoakError {
 
 const OPTIONS: Options = Options { nodes: Nodes::AsRead, families: Families::Both, network: PodNetwork::Routed };
 
-/// Connections that nobody answers are forgotten soon: there is a new one with each packet. Neighbours on new links are asked for often.
-const SETTINGS: [(&str, &str); 5] = [
-    ("net/ipv4/neigh/default/retrans_time_ms", "20"),
-    ("net/ipv6/neigh/default/retrans_time_ms", "20"),
+/// Connections that nobody answers are forgotten soon: there is a new one with each packet.
+const FORGET: [(&str, &str); 3] = [
     ("net/netfilter/nf_conntrack_udp_timeout", "1"),
     ("net/netfilter/nf_conntrack_tcp_timeout_syn_sent", "1"),
     ("net/netfilter/nf_conntrack_tcp_timeout_close", "1"),
@@ -163,7 +161,7 @@ impl Soak {
         self.ledger.begin(Arc::new(self.lab.plan().model.clone()), lines);
         for node in NODES {
             if let Some(namespace) = self.lab.namespace(&Speaker::Node(node.into())) {
-                namespace.run(|| SETTINGS.into_iter().try_for_each(|(name, value)| set_sysctl(name, value)))??;
+                namespace.run(|| FORGET.into_iter().try_for_each(|(name, value)| set_sysctl(name, value)))??;
             }
         }
         let all = self.world.pods.iter().map(|it| Speaker::Pod(it.name.clone())).chain([Speaker::Outside]);
