@@ -51,6 +51,20 @@ impl Window {
         let number = |it: u64| usize::try_from(it).unwrap_or(usize::MAX);
         number(self.first / 2)..=number(self.last.div_ceil(2))
     }
+
+    /// Whether nothing changed in it.
+    pub(crate) fn is_at_rest(self) -> bool {
+        let models = self.models();
+        models.start() == models.end()
+    }
+}
+
+/// What a packet met on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Met {
+    pub(crate) window: Window,
+    pub(crate) kind: Option<Kind>,
+    pub(crate) lines: Vec<Arc<[Line]>>,
 }
 
 /// Whether something is being changed.
@@ -102,16 +116,17 @@ impl Ledger {
         if self.moment().is_multiple_of(2) { Pace::Rest } else { Pace::Change }
     }
 
-    /// What the models of a window say.
-    pub(crate) fn lines(&self, window: Window) -> Vec<Arc<[Line]>> {
+    /// What the models of a window say, and what its first change is.
+    pub(crate) fn met(&self, window: Window) -> Met {
         let pages = self.pages();
-        window.models().map_while(|it| pages.lines.get(it).cloned()).collect()
+        let models = window.models();
+        let kind = if window.is_at_rest() { None } else { pages.made.get(*models.start()).map(|it| it.kind) };
+        Met { window, kind, lines: models.map_while(|it| pages.lines.get(it).cloned()).collect() }
     }
 
     /// The first change of a window.
     pub(crate) fn made(&self, window: Window) -> Option<Made> {
-        let models = window.models();
-        if models.start() == models.end() { None } else { self.pages().made.get(*models.start()).cloned() }
+        if window.is_at_rest() { None } else { self.pages().made.get(*window.models().start()).cloned() }
     }
 
     /// A model by its number, if it is one of the last.

@@ -19,7 +19,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::question::Speaker;
 use crate::soak::classes::{Claim, Class, claim};
-use crate::soak::ledger::{Ledger, Pace, Window};
+use crate::soak::ledger::{Ledger, Met, Pace, Window};
 use crate::soak::random::Random;
 use crate::soak::tally::{Broken, Tally};
 use crate::soak::wire::{number_of_datagram, number_of_syn, packet};
@@ -168,7 +168,10 @@ pub(crate) struct Traffic {
     classes: Arc<[Class]>,
     ledger: Arc<Ledger>,
     orders: Receiver<Order>,
-    senders: BTreeMap<Speaker, (Socket, Socket)>,
+    /// Of the ends of each class, by its number in `speakers`.
+    senders: Vec<Option<(Socket, Socket)>>,
+    speakers: Vec<Speaker>,
+    ends: Vec<(usize, usize)>,
     receivers: BTreeMap<u64, Receiving>,
     epoll: Epoll,
     last_token: u64,
@@ -181,6 +184,8 @@ pub(crate) struct Traffic {
     sent: VecDeque<Sent>,
     /// The number of the first of them.
     first: u64,
+    /// What the packet that was judged last has met.
+    met: Option<Met>,
     tally: Tally,
 }
 
@@ -188,11 +193,18 @@ impl Traffic {
     pub(crate) fn new(classes: Arc<[Class]>, ledger: Arc<Ledger>, orders: Receiver<Order>, seed: u64) -> io::Result<Traffic> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let ports = vec![0; classes.len()];
+        let mut speakers: Vec<Speaker> = classes.iter().flat_map(|it| [it.from.speaker.clone(), it.to.speaker.clone()]).collect();
+        speakers.sort();
+        speakers.dedup();
+        let number = |it: &Speaker| speakers.binary_search(it).unwrap_or(usize::MAX);
+        let ends = classes.iter().map(|it| (number(&it.from.speaker), number(&it.to.speaker))).collect();
         Ok(Traffic {
             classes,
             ledger,
             orders,
-            senders: BTreeMap::new(),
+            senders: speakers.iter().map(|_| None).collect(),
+            speakers,
+            ends,
             receivers: BTreeMap::new(),
             epoll,
             last_token: 0,
@@ -202,6 +214,7 @@ impl Traffic {
             turn: 0,
             sent: VecDeque::new(),
             first: 0,
+            met: None,
             tally: Tally::default(),
         })
     }
@@ -221,11 +234,16 @@ impl Traffic {
             }
         }
         let deadline = Instant::now() + PATIENCE;
-        while Instant::now() < deadline && self.sent.iter().any(|it| it.arrived == Arrived::Not && self.claim(it) == Claim::Accepted) {
+        while Instant::now() < deadline && self.is_anything_missing() {
             self.receive()?;
         }
         self.judge(Duration::ZERO);
         Ok(self.tally)
+    }
+
+    fn is_anything_missing(&mut self) -> bool {
+        let missing: Vec<Sent> = self.sent.iter().filter(|it| it.arrived == Arrived::Not).copied().collect();
+        missing.iter().any(|it| self.claim(it) == Claim::Accepted)
     }
 
     fn obey(&mut self) -> io::Result<()> {
@@ -233,7 +251,7 @@ impl Traffic {
             match order {
                 Order::Come(speaker, place) => {
                     let Place { v4, v6, datagrams, syns } = place;
-                    self.senders.insert(speaker.clone(), (v4, v6));
+                    self.set_sender(&speaker, Some((v4, v6)));
                     let all = datagrams.into_iter().map(|it| (it, Form::Datagram)).chain([(syns, Form::Syn)]);
                     for (socket, form) in all {
                         self.last_token += 1;
@@ -244,13 +262,20 @@ impl Traffic {
                 Order::Go(speaker) => {
                     // What has arrived is still read.
                     self.receive()?;
-                    self.senders.remove(&speaker);
+                    self.set_sender(&speaker, None);
                     self.receivers.retain(|_, it| it.speaker != speaker);
                 }
                 Order::Hot(classes) => self.hot = classes,
             }
         }
         Ok(())
+    }
+
+    fn set_sender(&mut self, speaker: &Speaker, sockets: Option<(Socket, Socket)>) {
+        let at = self.speakers.binary_search(speaker).ok();
+        if let Some(sender) = at.and_then(|it| self.senders.get_mut(it)) {
+            *sender = sockets;
+        }
     }
 
     fn send(&mut self, pace: Pace) -> io::Result<()> {
@@ -263,10 +288,8 @@ impl Traffic {
             self.turn
         });
         let (Some(class), Some(port)) = (self.classes.get(at), self.ports.get_mut(at)) else { return Ok(()) };
-        let Some((v4, v6)) = self.senders.get(&class.from.speaker) else { return Ok(()) };
-        if !self.senders.contains_key(&class.to.speaker) {
-            return Ok(());
-        }
+        let Some((from, to)) = self.ends.get(at) else { return Ok(()) };
+        let (Some(Some((v4, v6))), Some(Some(_))) = (self.senders.get(*from), self.senders.get(*to)) else { return Ok(()) };
         *port = (*port + 1) % PORTS;
         let port = FIRST_PORT + *port;
         let number = self.first + u64::try_from(self.sent.len()).unwrap_or(u64::MAX);
@@ -339,15 +362,16 @@ impl Traffic {
             let number = self.first;
             self.sent.pop_front();
             self.first += 1;
-            let made = self.ledger.made(sent.window);
             let claim = self.claim(&sent);
             let broken = match (claim, sent.arrived) {
                 (Claim::Denied, Arrived::Yes) => Some(Broken::Leak),
                 (Claim::Accepted, Arrived::Not) => Some(Broken::Loss),
                 (Claim::Denied, Arrived::Not) | (Claim::Accepted, Arrived::Yes) | (Claim::DeniedByTurns | Claim::Either, _) => None,
             };
-            self.tally.take(made.as_ref().map(|it| it.kind), claim, sent.arrived == Arrived::Yes);
+            let kind = if sent.window.is_at_rest() { None } else { self.met.as_ref().and_then(|it| it.kind) };
+            self.tally.take(kind, claim, sent.arrived == Arrived::Yes);
             if let (Some(broken), Some(class)) = (broken, self.classes.get(sent.class)) {
+                let made = self.ledger.made(sent.window);
                 self.tally.broke(broken, number, sent.window, class.words(sent.port), made, || {
                     sent.window.models().map(|it| said(&self.ledger, class, it)).collect()
                 });
@@ -355,14 +379,22 @@ impl Traffic {
         }
     }
 
-    fn claim(&self, sent: &Sent) -> Claim {
+    fn claim(&mut self, sent: &Sent) -> Claim {
         let Some(class) = self.classes.get(sent.class) else { return Claim::Either };
         let last = match sent.arrived {
             Arrived::Yes => sent.window.last,
+            // It may have been on its way still.
             Arrived::Not => sent.window.last + 1,
         };
-        let tables = self.ledger.lines(Window { first: sent.window.first, last });
-        claim(class.judges, tables.iter().filter_map(|it| it.get(sent.class).copied()))
+        let window = Window { first: sent.window.first, last };
+        // Many packets in a row meet the same.
+        let met = match self.met.take() {
+            Some(met) if met.window == window => met,
+            Some(_) | None => self.ledger.met(window),
+        };
+        let claim = claim(class.judges, met.lines.iter().filter_map(|it| it.get(sent.class).copied()));
+        self.met = Some(met);
+        claim
     }
 }
 
