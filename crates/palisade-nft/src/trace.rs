@@ -1,5 +1,6 @@
 //! A packet's way through a ruleset, step by step, as the kernel would take it.
 
+use std::marker::PhantomData;
 use std::net::IpAddr;
 
 use crate::ruleset::{Address, Chain, CtState, End, Hook, Match, Rule, Ruleset, Statement, Value, Verdict};
@@ -44,16 +45,63 @@ pub struct Traced {
 
 /// Walks a packet through the base chain of its hook. An error names something the ruleset refers to and does not have, or a walk without end.
 pub fn trace(ruleset: &Ruleset, packet: &Packet) -> Result<Traced, String> {
-    let base = ruleset.chains.iter().find(|(_, chain)| meets(chain, &packet.at));
-    let mut walker = Walker { ruleset, packet, number: packet.priority, comments: Vec::new(), origins: Vec::new() };
-    let end = match (base, &packet.at) {
-        (Some((name, _)), _) => walker.chain(name, 0)?,
+    match (base(ruleset, &packet.at), &packet.at) {
+        (Some(name), _) => walk(ruleset, packet, name),
         // Nothing is bound to that link.
-        (None, At::Ingress { .. }) => Way::Back,
-        (None, at @ (At::Forward | At::Input)) => return Err(format!("no base chain for {at:?}")),
-    };
-    let accepted = !matches!(end, Way::Dropped);
+        (None, At::Ingress { .. }) => Ok(Traced { accepted: true, origins: Vec::new(), comments: Vec::new(), priority: packet.priority }),
+        (None, at @ (At::Forward | At::Input)) => Err(format!("no base chain for {at:?}")),
+    }
+}
+
+/// The name of the base chain of a hook.
+pub(crate) fn base<'a>(ruleset: &'a Ruleset, at: &At) -> Option<&'a str> {
+    ruleset.chains.iter().find(|(_, chain)| meets(chain, at)).map(|(name, _)| name.as_str())
+}
+
+/// Walks a packet through a base chain.
+pub(crate) fn walk<'a>(reads: impl Reads<'a>, packet: &Packet, base: &str) -> Result<Traced, String> {
+    let mut walker = Walker { reads, packet, number: packet.priority, comments: Vec::new(), origins: Vec::new(), of: PhantomData };
+    let accepted = !matches!(walker.chain(base, 0)?, Way::Dropped);
     Ok(Traced { accepted, origins: walker.origins, comments: walker.comments, priority: walker.number })
+}
+
+/// What a packet reads on its way. An error names what is not there.
+pub(crate) trait Reads<'a> {
+    fn rules(&mut self, chain: &str) -> Result<&'a [Rule], String>;
+    fn is_source(&mut self, set: &str, link: &str, source: IpAddr) -> Result<bool, String>;
+    fn is_pair(&mut self, set: &str, pair: (IpAddr, IpAddr)) -> Result<bool, String>;
+    fn number(&mut self, map: &str, address: IpAddr) -> Result<Option<u32>, String>;
+    fn target(&mut self, map: &str, number: u32) -> Result<Option<&'a str>, String>;
+}
+
+impl<'a> Reads<'a> for &'a Ruleset {
+    fn rules(&mut self, chain: &str) -> Result<&'a [Rule], String> {
+        self.chains.get(chain).map(|it| it.rules.as_slice()).ok_or_else(|| format!("no chain `{chain}`"))
+    }
+
+    fn is_source(&mut self, set: &str, link: &str, source: IpAddr) -> Result<bool, String> {
+        let found = self.sets.get(set).ok_or_else(|| format!("no set `{set}`"))?;
+        Ok(found.elements.contains(&(link.to_owned(), source)))
+    }
+
+    fn is_pair(&mut self, set: &str, pair: (IpAddr, IpAddr)) -> Result<bool, String> {
+        let found = self.pairs.get(set).ok_or_else(|| format!("no set `{set}`"))?;
+        Ok(found.elements.contains(&pair))
+    }
+
+    fn number(&mut self, map: &str, address: IpAddr) -> Result<Option<u32>, String> {
+        if let Some(exact) = self.data.get(map) {
+            return Ok(exact.elements.get(&address).copied());
+        }
+        let ranges = self.intervals.get(map).ok_or_else(|| format!("no map `{map}`"))?;
+        let below = ranges.elements.range(..=address).next_back();
+        Ok(below.filter(|(_, (last, _))| address <= *last).map(|(_, (_, number))| *number))
+    }
+
+    fn target(&mut self, map: &str, number: u32) -> Result<Option<&'a str>, String> {
+        let found = self.verdicts.get(map).ok_or_else(|| format!("no map `{map}`"))?;
+        Ok(found.elements.get(&number).map(String::as_str))
+    }
 }
 
 fn meets(chain: &Chain, at: &At) -> bool {
@@ -74,21 +122,21 @@ enum Way {
     Back,
 }
 
-struct Walker<'a> {
-    ruleset: &'a Ruleset,
-    packet: &'a Packet,
+struct Walker<'a, 'p, R> {
+    reads: R,
+    packet: &'p Packet,
     number: u32,
     comments: Vec<String>,
     origins: Vec<u32>,
+    of: PhantomData<&'a Ruleset>,
 }
 
-impl Walker<'_> {
+impl<'a, R: Reads<'a>> Walker<'a, '_, R> {
     fn chain(&mut self, name: &str, depth: usize) -> Result<Way, String> {
         if depth > DEPTH {
             return Err(format!("chains nest deeper than {DEPTH} at `{name}`"));
         }
-        let chain = self.ruleset.chains.get(name).ok_or_else(|| format!("no chain `{name}`"))?;
-        for rule in &chain.rules {
+        for rule in self.reads.rules(name)? {
             if !self.all_match(rule)? {
                 continue;
             }
@@ -118,8 +166,8 @@ impl Walker<'_> {
                     // A lookup that finds nothing ends the rule, and the number stays.
                     None => return Ok(None),
                 },
-                Statement::Look(map) => match self.look(map)? {
-                    Some(chain) => Verdict::Goto(chain),
+                Statement::Look(map) => match self.reads.target(map, self.number)? {
+                    Some(chain) => Verdict::Goto(chain.to_owned()),
                     None => return Ok(None),
                 },
                 Statement::Verdict(verdict) => verdict.clone(),
@@ -138,7 +186,7 @@ impl Walker<'_> {
         Ok(None)
     }
 
-    fn all_match(&self, rule: &Rule) -> Result<bool, String> {
+    fn all_match(&mut self, rule: &Rule) -> Result<bool, String> {
         for condition in &rule.matches {
             if !self.matches(condition)? {
                 return Ok(false);
@@ -147,7 +195,7 @@ impl Walker<'_> {
         Ok(true)
     }
 
-    fn matches(&self, condition: &Match) -> Result<bool, String> {
+    fn matches(&mut self, condition: &Match) -> Result<bool, String> {
         let packet = self.packet;
         Ok(match condition {
             Match::Ct(state) => packet.state == *state,
@@ -164,22 +212,20 @@ impl Walker<'_> {
         })
     }
 
-    fn is_own(&self, family: Address, set: &str) -> Result<bool, String> {
-        let set = self.ruleset.sets.get(set).ok_or_else(|| format!("no set `{set}`"))?;
+    fn is_own(&mut self, family: Address, set: &str) -> Result<bool, String> {
         let source = self.packet.source;
         match &self.packet.at {
-            At::Ingress { link } => Ok(Address::of(source) == family && set.elements.contains(&(link.clone(), source))),
+            At::Ingress { link } => Ok(Address::of(source) == family && self.reads.is_source(set, link, source)?),
             At::Forward | At::Input => Err("the link is known at ingress only".to_owned()),
         }
     }
 
-    fn is_pair(&self, family: Address, set: &str) -> Result<bool, String> {
-        let set = self.ruleset.pairs.get(set).ok_or_else(|| format!("no set `{set}`"))?;
+    fn is_pair(&mut self, family: Address, set: &str) -> Result<bool, String> {
         let (source, destination) = (self.packet.source, self.packet.destination);
-        Ok(Address::of(source) == family && set.elements.contains(&(source, destination)))
+        Ok(Address::of(source) == family && self.reads.is_pair(set, (source, destination))?)
     }
 
-    fn value(&self, value: &Value) -> Result<Option<u32>, String> {
+    fn value(&mut self, value: &Value) -> Result<Option<u32>, String> {
         let (end, family, map) = match value {
             Value::Zero => return Ok(Some(0)),
             Value::From { end, family, map } => (end, family, map),
@@ -188,19 +234,6 @@ impl Walker<'_> {
             End::Source => self.packet.source,
             End::Destination => self.packet.destination,
         };
-        if Address::of(address) != *family {
-            return Ok(None);
-        }
-        if let Some(exact) = self.ruleset.data.get(map) {
-            return Ok(exact.elements.get(&address).copied());
-        }
-        let ranges = self.ruleset.intervals.get(map).ok_or_else(|| format!("no map `{map}`"))?;
-        let below = ranges.elements.range(..=address).next_back();
-        Ok(below.filter(|(_, (last, _))| address <= *last).map(|(_, (_, number))| *number))
-    }
-
-    fn look(&self, map: &str) -> Result<Option<String>, String> {
-        let found = self.ruleset.verdicts.get(map).ok_or_else(|| format!("no map `{map}`"))?;
-        Ok(found.elements.get(&self.number).cloned())
+        if Address::of(address) == *family { self.reads.number(map, address) } else { Ok(None) }
     }
 }
