@@ -232,7 +232,8 @@ impl Stages<'_> {
         for family in Address::BOTH {
             let of = |ruleset: &Ruleset| ruleset.intervals.get(&range_map(family)).map(|it| it.elements.clone()).unwrap_or_default();
             let here = |first: &IpAddr| Address::of(*first) == family;
-            let spans: BTreeMap<IpAddr, (IpAddr, u32)> = spans.iter().filter(|(first, _)| here(first)).map(|(first, it)| (*first, *it)).collect();
+            let spans: BTreeMap<IpAddr, (IpAddr, u32)> =
+                spans.iter().filter(|(first, _)| here(first)).map(|(first, it)| (*first, *it)).collect();
             // As they are written where all of them are as there.
             let written = [of(self.before), of(self.after)].into_iter().find(|it| says(it, &spans));
             if let Some(map) = stage.intervals.get_mut(&range_map(family)) {

@@ -29,7 +29,8 @@ impl Leaf {
     }
 
     fn rule(&self, point: Point) -> &Rule {
-        let matches = |(protocol, first, last): &(u8, u16, u16)| point.is_some_and(|(of, port)| of == *protocol && (*first..=*last).contains(&port));
+        let matches =
+            |(protocol, first, last): &(u8, u16, u16)| point.is_some_and(|(of, port)| of == *protocol && (*first..=*last).contains(&port));
         self.ranges.iter().find(|(range, _)| matches(range)).map_or(&self.rest, |(_, rule)| rule)
     }
 

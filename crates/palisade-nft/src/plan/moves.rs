@@ -171,8 +171,10 @@ mod tests {
     fn ranges_are_laid_over_each_other() {
         let old = [span("10.0.0.0", "10.0.0.9", 1), span("10.0.0.10", "10.0.0.19", 2), span("255.0.0.0", "255.255.255.255", 7)];
         let new = [span("10.0.0.0", "10.0.0.4", 3), span("10.0.0.5", "10.0.0.19", 4), span("255.0.0.0", "255.255.255.255", 8)];
-        let parts: Vec<String> = overlay(&old, &new).unwrap().iter().map(|(first, last, pair)| format!("{first}-{last} {pair:?}")).collect();
-        let expected = ["10.0.0.0-10.0.0.4 (1, 3)", "10.0.0.5-10.0.0.9 (1, 4)", "10.0.0.10-10.0.0.19 (2, 4)", "255.0.0.0-255.255.255.255 (7, 8)"];
+        let parts: Vec<String> =
+            overlay(&old, &new).unwrap().iter().map(|(first, last, pair)| format!("{first}-{last} {pair:?}")).collect();
+        let expected =
+            ["10.0.0.0-10.0.0.4 (1, 3)", "10.0.0.5-10.0.0.9 (1, 4)", "10.0.0.10-10.0.0.19 (2, 4)", "255.0.0.0-255.255.255.255 (7, 8)"];
         assert_eq!(parts, expected);
         assert!(overlay(&old, &new[..2]).is_none());
         assert!(overlay(&old[1..], &new).is_none());

@@ -35,7 +35,8 @@ pub(super) fn reduce(old: &Ruleset, new: &Ruleset) -> (Ruleset, Ruleset) {
 
 /// The chains that the other has not, or has otherwise.
 fn chains(of: &Ruleset, other: &Ruleset) -> BTreeMap<String, Chain> {
-    let same = |name: &String, chain: &Chain| other.chains.get(name).is_some_and(|it| it.hook == chain.hook && same(&it.rules, &chain.rules));
+    let same =
+        |name: &String, chain: &Chain| other.chains.get(name).is_some_and(|it| it.hook == chain.hook && same(&it.rules, &chain.rules));
     of.chains.iter().filter(|(name, chain)| !same(name, chain)).map(|(name, chain)| (name.clone(), chain.clone())).collect()
 }
 

@@ -43,7 +43,8 @@ impl<'a> Tables<'a> {
         let exact = Address::BOTH.map(|it| ruleset.data.get(&class_map(it)));
         let ranges = Address::BOTH.map(|it| ruleset.intervals.get(&range_map(it)));
         let exact = exact.into_iter().collect::<Option<Vec<_>>>()?.into_iter().flat_map(|it| it.elements.values().copied());
-        let ranges = ranges.into_iter().collect::<Option<Vec<_>>>()?.into_iter().flat_map(|it| it.elements.values().map(|(_, number)| *number));
+        let ranges =
+            ranges.into_iter().collect::<Option<Vec<_>>>()?.into_iter().flat_map(|it| it.elements.values().map(|(_, number)| *number));
         Some(Tables { ruleset, sides, classes: exact.chain(ranges).collect() })
     }
 

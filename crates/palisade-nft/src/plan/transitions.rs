@@ -151,7 +151,13 @@ pub(super) fn transitions(context: &mut Context<'_>, mut free: impl FnMut() -> u
     Some(found)
 }
 
-fn meanwhile(context: &mut Context<'_>, direction: Direction, from: Option<u32>, to: Option<u32>, free: &mut impl FnMut() -> u32) -> Option<Meanwhile> {
+fn meanwhile(
+    context: &mut Context<'_>,
+    direction: Direction,
+    from: Option<u32>,
+    to: Option<u32>,
+    free: &mut impl FnMut() -> u32,
+) -> Option<Meanwhile> {
     let (Some(from), Some(to)) = (from, to) else {
         return Some(if from.is_none() { Meanwhile::New } else { Meanwhile::Old });
     };
@@ -167,7 +173,8 @@ fn meanwhile(context: &mut Context<'_>, direction: Direction, from: Option<u32>,
         leaves.insert(class, both);
     }
     let pairs: BTreeSet<(&str, &str)> = leaves.values().map(|(one, other)| (one.as_str(), other.as_str())).collect();
-    let pairs: Vec<(&str, &str)> = pairs.into_iter().chain([(one.rest.as_str(), other.rest.as_str()), (one.itself.as_str(), other.itself.as_str())]).collect();
+    let pairs: Vec<(&str, &str)> =
+        pairs.into_iter().chain([(one.rest.as_str(), other.rest.as_str()), (one.itself.as_str(), other.itself.as_str())]).collect();
     let (mut narrower, mut wider) = (true, true);
     for (one, other) in pairs.into_iter().filter(|(one, other)| one != other) {
         let (one, other) = (context.leaf(one)?, context.leaf(other)?);
@@ -252,7 +259,8 @@ fn locals(context: &Context<'_>) -> BTreeMap<Local, usize> {
     let mut locals = BTreeMap::new();
     for (pair, moving) in context.moves.iter().filter(|(_, moving)| moving.way == Way::Between) {
         for address in &moving.addresses {
-            let programs = |direction| (context.old.sides.of(direction).subject(*address), context.new.sides.of(direction).subject(*address));
+            let programs =
+                |direction| (context.old.sides.of(direction).subject(*address), context.new.sides.of(direction).subject(*address));
             let ways = PerDirection { egress: programs(Direction::Egress), ingress: programs(Direction::Ingress) };
             if ways.egress != (None, None) || ways.ingress != (None, None) {
                 let local = Local { family: Address::of(*address), pair: *pair, egress: ways.egress, ingress: ways.ingress };
@@ -275,7 +283,8 @@ fn leaks_nothing(context: &mut Context<'_>, transitions: &[Transition], one: &Lo
     let [out_old, out_new, out_final] = [out(one.egress.0, peer_before)?, out(one.egress.1, peer_before)?, out(one.egress.1, peer_after)?];
     let mut into = |number, class| context.met(Direction::Ingress, number, class);
     let (source_before, source_after) = one.pair;
-    let [in_old, in_new, in_first] = [into(other.ingress.0, source_after)?, into(other.ingress.1, source_after)?, into(other.ingress.0, source_before)?];
+    let [in_old, in_new, in_first] =
+        [into(other.ingress.0, source_after)?, into(other.ingress.1, source_after)?, into(other.ingress.0, source_before)?];
     let leaves = [&out_old, &out_new, &out_final, &in_old, &in_new, &in_first].map(Option::as_deref);
     Some(leaf::all(leaves, |[out_old, out_new, out_final, in_old, in_new, in_first]| {
         !(leaving.accepts(out_old, out_new) && arriving.accepts(in_old, in_new)) || in_first || out_final

@@ -131,7 +131,8 @@ fn a_device_that_comes_in_a_transaction_cannot_go_in_it() {
     );
     let old = ruleset(&[("at", at(&["x"]), &[]), ("base", Some(Hook::Input), &[]), ("none", None, &[])]);
     let refuse = |changes: Vec<Change>| {
-        apply(&mut Some(old.clone()), &Transaction { table: Table::Own, changes }).map_err(|it| it.into_iter().map(|it| it.cause).collect::<Vec<_>>())
+        apply(&mut Some(old.clone()), &Transaction { table: Table::Own, changes })
+            .map_err(|it| it.into_iter().map(|it| it.cause).collect::<Vec<_>>())
     };
     assert_eq!(refuse(vec![add("at")]), Ok(()));
     assert_eq!(refuse(vec![add("at"), delete("at")]), Err(vec![Cause::Missing]));
