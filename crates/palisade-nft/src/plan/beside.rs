@@ -13,17 +13,31 @@ pub fn replace(new: &Ruleset, standing: &[Table]) -> Vec<Step> {
     let free = [Table::Next, Table::Again].into_iter().find(|it| !standing.contains(it));
     // Where all names are taken somebody died twice in a row; the oldest of them is the least of what is in force.
     let beside = free.unwrap_or(Table::Again);
-    let mut steps = vec![Step::Commit(Transaction::load_into(beside, new)), Step::Grace];
+    let mut steps = Vec::from(loaded(beside, new));
     let others = standing.iter().copied().filter(|it| *it != beside);
     for table in others {
         steps.extend(left(table));
         steps.extend([Step::Commit(Transaction { table, changes: vec![Change::DeleteTable] }), Step::Grace]);
     }
     steps.extend(left(Table::Own));
-    steps.extend([Step::Commit(Transaction::load_into(Table::Own, new)), Step::Grace]);
+    steps.extend(loaded(Table::Own, new));
     steps.extend(left(beside));
     steps.extend([Step::Commit(Transaction { table: beside, changes: vec![Change::DeleteTable] }), Step::Grace]);
     steps
+}
+
+/// Loads a table that nobody asks yet, and lets packets into it when its maps are filled: the kernel may show what is in a map of intervals
+/// only some time after the rules that came with it.
+fn loaded(table: Table, new: &Ruleset) -> [Step; 4] {
+    let Transaction { changes, .. } = Transaction::load_into(table, new);
+    let (entries, rest) = changes.into_iter().partition(|it| match it {
+        Change::AppendRule { chain, .. } => new.chains.get(chain).is_some_and(|it| it.hook.is_some()),
+        Change::AddTable | Change::DeleteTable | Change::FlushTable | Change::AddMap { .. } | Change::DeleteMap(_) => false,
+        Change::AddChain { .. } | Change::DeleteChain(_) | Change::FlushChain(_) => false,
+        Change::AddElements { .. } | Change::DeleteElements { .. } | Change::AddDevices { .. } | Change::DeleteDevices { .. } => false,
+    });
+    let commit = |changes| Step::Commit(Transaction { table, changes });
+    [commit(rest), Step::Grace, commit(entries), Step::Grace]
 }
 
 fn left(table: Table) -> [Step; 2] {
