@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use palisade_engine::compile;
 use palisade_kernel::{Kernel, KernelError};
 use palisade_model::{EndpointId, Model, NodeId};
-use palisade_nft::{Ids, NodeView, Origin, Ruleset, Statement, Step, Table, Transaction, Verdict, apply, lower, plan, replace};
+use palisade_nft::{Ids, NodeView, Origin, Ruleset, Statement, Step, Table, Transaction, Verdict, apply, load, lower, plan, replace};
 
 /// How often something is tried that may go better the next time.
 const ATTEMPTS: usize = 5;
@@ -196,7 +196,7 @@ impl<K: Kernel> Agent<K> {
             Err(error) => return Err(AgentError::Kept(error)),
         };
         let (before, steps) = match (found, beside.as_slice()) {
-            (There::Nothing, []) => (None, vec![Step::Commit(Transaction::load(wanted)), Step::Grace]),
+            (There::Nothing, []) => (None, load(wanted)),
             (There::Readable(found), []) => {
                 let steps = plan(&found, wanted);
                 (Some(found), steps)
