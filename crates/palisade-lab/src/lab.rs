@@ -123,27 +123,38 @@ impl Lab {
 
     /// Brings the lab to another plan: what is in both stays as it is. Notes say what could not be listened on.
     pub fn apply(&mut self, plan: Plan, mut progress: impl FnMut(Progress)) -> Result<Vec<String>, LabError> {
-        let needed = files::needed(&plan);
-        files::allow(needed).map_err(|hard| LabError::Files { needed, hard })?;
         let total = plan.model.nodes.len() * 2 + plan.model.endpoints.len();
         let mut done = 0;
         let mut step = |doing: String| {
             done += 1;
             progress(Progress { done: done.min(total), total, doing });
         };
+        self.build(plan, &mut step)?;
+        self.enforce_all(&mut step)
+    }
+
+    /// Nodes, pods and links of another plan, and nothing of its policies yet.
+    pub(crate) fn build(&mut self, plan: Plan, step: &mut impl FnMut(String)) -> Result<(), LabError> {
+        let needed = files::needed(&plan);
+        files::allow(needed).map_err(|hard| LabError::Files { needed, hard })?;
         self.plan = plan;
         self.remove_what_is_not_planned()?;
         for at in 0..self.plan.model.nodes.len() {
-            self.add_node(NodeId(at), &mut step)?;
+            self.add_node(NodeId(at), step)?;
         }
         for at in 0..self.plan.model.endpoints.len() {
-            self.add_pod(EndpointId(at), &mut step)?;
+            self.add_pod(EndpointId(at), step)?;
         }
         if self.plan.network == PodNetwork::Bridged {
             self.join_bridges()?;
         }
+        Ok(())
+    }
+
+    /// Policy on every node, then listeners.
+    pub(crate) fn enforce_all(&mut self, step: &mut impl FnMut(String)) -> Result<Vec<String>, LabError> {
         for at in 0..self.plan.model.nodes.len() {
-            self.enforce(NodeId(at), &mut step)?;
+            self.enforce(NodeId(at), step)?;
         }
         Ok(self.listen())
     }
@@ -173,12 +184,24 @@ impl Lab {
 
     /// Ends the agent of a node and starts another. The table stays in force, and is what it was until the next `apply`.
     pub fn restart_agent(&mut self, name: &str) -> Result<(), LabError> {
-        let Some(Node { agent, services, listening, place, addresses }) = self.nodes.remove(name) else { return Ok(()) };
+        self.without_agent(name, |_| ())?;
+        Ok(())
+    }
+
+    /// Ends the agent of a node, does something that gets its namespace, and starts another agent. None if there is no such node.
+    pub(crate) fn without_agent<T>(&mut self, name: &str, work: impl FnOnce(&Namespace) -> T) -> Result<Option<T>, LabError> {
+        let Some(Node { agent, services, listening, place, addresses }) = self.nodes.remove(name) else { return Ok(None) };
         // A namespace has one agent.
         drop(agent);
+        let done = work(&place.place.namespace);
         let agent = self.start_agent(name, &place)?;
         self.nodes.insert(name.into(), Node { agent, services, listening, place, addresses });
-        Ok(())
+        Ok(Some(done))
+    }
+
+    /// The node's ends of its pods' links.
+    pub(crate) fn links(&self, id: NodeId) -> BTreeMap<EndpointId, String> {
+        self.plan.pods_of(id).filter_map(|(id, endpoint)| Some((id, self.pods.get(&endpoint.name)?.place.link.clone()))).collect()
     }
 
     /// Gives the outside an address.
@@ -306,9 +329,8 @@ impl Lab {
     fn enforce(&mut self, id: NodeId, step: &mut impl FnMut(String)) -> Result<(), LabError> {
         let Some(name) = self.plan.model.node(id).map(|it| it.name.clone()) else { return Ok(()) };
         step(format!("policy on {name}"));
+        let links = self.links(id);
         let Some(node) = self.nodes.get_mut(&name) else { return Ok(()) };
-        let links: BTreeMap<EndpointId, String> =
-            self.plan.pods_of(id).filter_map(|(id, endpoint)| Some((id, self.pods.get(&endpoint.name)?.place.link.clone()))).collect();
         node.agent.apply(&self.plan.model, id, links).map_err(|error| LabError::Agent { node: name, error })?;
         let own: Vec<IpAddr> = self.plan.pods_of(id).flat_map(|(id, _)| self.plan.own_addresses(id)).collect();
         node.services.replace(&rules(&self.plan.model), &own)?;

@@ -21,5 +21,5 @@ mod trial;
 pub use lab::{Lab, LabError, NodeCounts, NodeEvent, Progress};
 pub use plan::{Families, Nodes, Options, Plan, PlanError, PodNetwork, plan};
 pub use question::{Finding, Question, Speaker};
-pub use soak::{Breach, Broken, Count, Kind, SoakError, SoakOptions, Soaked, soak};
+pub use soak::{Agents, Breach, Broken, Count, Kills, Kind, SoakError, SoakOptions, Soaked, Start, be_agent, soak};
 pub use trial::{Answers, NotShown, Trial, everybody, trials};

@@ -5,6 +5,7 @@
 
 mod change;
 mod classes;
+mod crash;
 mod ledger;
 mod random;
 mod tally;
@@ -29,10 +30,12 @@ use crate::plan::{Families, Nodes, Options, Plan, PlanError, PodNetwork, plan};
 use crate::question::Speaker;
 
 pub use change::Kind;
+pub use crash::{Kills, Start, be_agent};
 pub use tally::{Breach, Broken, Count};
 
 use change::{Change, OUTSIDE};
 use classes::{Claim, Class, Line, claim, classes};
+use crash::Killer;
 use ledger::{Ledger, Made};
 use random::Random;
 use tally::Tally;
@@ -40,10 +43,20 @@ use traffic::{Order, Place, Traffic, greet};
 use world::{NODES, Presence, World};
 
 /// What a soak does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct SoakOptions {
     pub changes: usize,
     pub seed: u64,
+    pub agents: Agents,
+}
+
+/// How agents fare.
+#[derive(Clone, Copy, Debug)]
+pub enum Agents {
+    /// They are asked to end.
+    Live,
+    /// In each change that of one node is killed, and another takes over.
+    Die(Start),
 }
 
 /// What came of a soak.
@@ -63,6 +76,8 @@ pub struct Soaked {
     pub late: u64,
     /// Datagrams that a full socket refused.
     pub overruns: u64,
+    /// Agents that were killed.
+    pub kills: Kills,
     /// How long the changes took, packets or not.
     pub took: Duration,
 }
@@ -75,11 +90,13 @@ pub enum SoakError {
     #[error(transparent)]
     Plan(#[from] PlanError),
     #[error("change {number} ({kind}: {words}): {error}")]
-    Change { number: usize, kind: Kind, words: String, error: Box<LabError> },
+    Change { number: usize, kind: Kind, words: String, error: Box<SoakError> },
     #[error("no change is possible any more")]
     Stuck,
     #[error("packets: {0}")]
     Packets(io::Error),
+    #[error("the process of an agent: {0}")]
+    Process(io::Error),
 }
 
 impl From<KernelError> for SoakError {
@@ -119,6 +136,11 @@ pub fn soak(options: &SoakOptions, mut progress: impl FnMut(usize)) -> Result<So
         changes: BTreeMap::new(),
         incidents: Vec::new(),
         overruns: 0,
+        seed: options.seed,
+        killer: match options.agents {
+            Agents::Live => None,
+            Agents::Die(start) => Some(Killer::new(start, options.seed)),
+        },
     };
     soak.prepare()?;
     let start = Instant::now();
@@ -152,6 +174,8 @@ struct Soak {
     changes: BTreeMap<Kind, usize>,
     incidents: Vec<String>,
     overruns: u64,
+    seed: u64,
+    killer: Option<Killer>,
 }
 
 impl Soak {
@@ -180,15 +204,28 @@ impl Soak {
         }
         let lines = decided.iter().map(|it| Line::of(it.as_ref())).collect();
         self.ledger.announce(Made { kind, words: words.clone() }, Arc::new(plan.model.clone()), lines);
-        let restarted = restarts.iter().filter_map(|it| NODES.get(it.0)).try_for_each(|it| self.lab.restart_agent(it));
-        let applied = restarted.and_then(|()| self.lab.apply(plan, |_| {}));
-        applied.map_err(|error| SoakError::Change { number, kind, words, error: Box::new(error) })?;
+        self.apply(number, plan, &restarts).map_err(|error| SoakError::Change { number, kind, words, error: Box::new(error) })?;
         // Its sockets are there before anybody counts on it.
         come.into_iter().try_for_each(|it| self.come(it))?;
         self.ledger.done();
         (self.world, self.decided) = (world, decided);
         *self.changes.entry(kind).or_default() += 1;
         self.hear(number);
+        Ok(())
+    }
+
+    fn apply(&mut self, number: usize, plan: Plan, restarts: &[NodeId]) -> Result<(), SoakError> {
+        restarts.iter().filter_map(|it| NODES.get(it.0)).try_for_each(|it| self.lab.restart_agent(it))?;
+        self.lab.build(plan, &mut |_| {})?;
+        if let Some(killer) = &mut self.killer {
+            killer.strike(&mut self.lab, self.seed, number)?;
+        }
+        self.lab.enforce_all(&mut |_| {})?;
+        for node in NODES {
+            let namespace = self.lab.namespace(&Speaker::Node(node.into()));
+            let wrong = namespace.map(crash::beside).transpose()?.flatten();
+            self.incidents.extend(wrong.map(|it| format!("change {number}, {node}: {it}")));
+        }
         Ok(())
     }
 
@@ -267,8 +304,9 @@ impl Soak {
         }
         self.hear(self.changes.values().sum());
         let Tally { counts, breaches, unsent, late } = tally;
-        let Soak { changes, incidents, overruns, .. } = self;
-        Ok(Soaked { seed, changes, counts, breaches, incidents, unsent, late, overruns, took })
+        let Soak { changes, incidents, overruns, killer, .. } = self;
+        let kills = killer.map(|it| it.kills).unwrap_or_default();
+        Ok(Soaked { seed, changes, counts, breaches, incidents, unsent, late, overruns, kills, took })
     }
 }
 

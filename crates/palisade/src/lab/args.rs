@@ -181,6 +181,7 @@ Examples:
   palisade lab soak
   palisade lab soak --changes 20000
   palisade lab soak --changes 20000 --seed 7            the same changes again: times differ, changes do not
+  palisade lab soak --changes 500 --kill                an agent is killed in each of them
 
 Exit codes: 0 nothing leaked and nothing was lost, 1 something did, 2 could not tell.")]
 pub(crate) struct SoakArgs {
@@ -190,6 +191,12 @@ pub(crate) struct SoakArgs {
     /// Which changes are made
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
+    /// Kill the agent of a node in the middle of each change (SIGKILL), and let another take over
+    #[arg(long)]
+    pub(crate) kill: bool,
+    /// Be such an agent
+    #[arg(long, hide = true, value_name = "WORDS")]
+    pub(crate) agent: Option<String>,
 }
 
 /// End a lab, and every command that still runs in it
