@@ -151,10 +151,27 @@ impl Lab {
         Ok(())
     }
 
-    /// Policy on every node, then listeners.
+    /// Policy on every node, on all at the same time as in any cluster, then Services and listeners.
     pub(crate) fn enforce_all(&mut self, step: &mut impl FnMut(String)) -> Result<Vec<String>, LabError> {
+        let model = &self.plan.model;
+        let named = |at: usize| Some((NodeId(at), &model.nodes.get(at)?.name));
+        let nodes: Vec<(NodeId, &Box<str>)> = (0..model.nodes.len()).filter_map(named).collect();
+        std::thread::scope(|scope| {
+            let applied: Vec<_> = nodes
+                .iter()
+                .filter_map(|(id, name)| {
+                    let (agent, links) = (&self.nodes.get(*name)?.agent, self.links(*id));
+                    Some((*name, scope.spawn(move || agent.apply(model, *id, links))))
+                })
+                .collect();
+            applied.into_iter().try_for_each(|(name, thread)| {
+                step(format!("policy on {name}"));
+                let applied = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                applied.map(drop).map_err(|error| LabError::Agent { node: name.clone(), error })
+            })
+        })?;
         for at in 0..self.plan.model.nodes.len() {
-            self.enforce(NodeId(at), step)?;
+            self.serve(NodeId(at))?;
         }
         Ok(self.listen())
     }
@@ -326,15 +343,10 @@ impl Lab {
         Ok(())
     }
 
-    fn enforce(&mut self, id: NodeId, step: &mut impl FnMut(String)) -> Result<(), LabError> {
-        let Some(name) = self.plan.model.node(id).map(|it| it.name.clone()) else { return Ok(()) };
-        step(format!("policy on {name}"));
-        let links = self.links(id);
-        let Some(node) = self.nodes.get_mut(&name) else { return Ok(()) };
-        node.agent.apply(&self.plan.model, id, links).map_err(|error| LabError::Agent { node: name, error })?;
+    fn serve(&mut self, id: NodeId) -> Result<(), LabError> {
+        let Some(node) = self.plan.model.node(id).and_then(|it| self.nodes.get_mut(&it.name)) else { return Ok(()) };
         let own: Vec<IpAddr> = self.plan.pods_of(id).flat_map(|(id, _)| self.plan.own_addresses(id)).collect();
-        node.services.replace(&rules(&self.plan.model), &own)?;
-        Ok(())
+        Ok(node.services.replace(&rules(&self.plan.model), &own)?)
     }
 
     fn listen(&mut self) -> Vec<String> {
