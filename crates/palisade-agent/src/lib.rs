@@ -11,6 +11,7 @@ mod denial;
 mod lock;
 mod names;
 mod packet;
+mod queue;
 mod running;
 
 pub use agent::{Agent, AgentError, Applied, Checked, Did, RuleCount};
@@ -18,4 +19,5 @@ pub use book::{Book, Limits, Taken, Totals, Unreadable};
 pub use denial::{Denial, DeniedBy, Name, Side};
 pub use lock::{Holder, Lock, LockError, bind, holder};
 pub use names::Names;
+pub use queue::{Due, Matter, Pace, Queue};
 pub use running::{Attention, Event, Running, StartError};
