@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
@@ -69,6 +71,8 @@ pub struct NodeEvent {
 #[derive(Clone, Debug)]
 struct Report {
     probes: Sender<Denial>,
+    /// Whether anybody waits for them: nobody else takes them away.
+    probing: Arc<AtomicBool>,
     others: Sender<NodeEvent>,
 }
 
@@ -124,7 +128,7 @@ impl Lab {
             outside: Vec::new(),
             listeners: Listeners::start()?,
             denials,
-            report: Report { probes, others: events },
+            report: Report { probes, probing: Arc::default(), others: events },
             numbers: Numbers::default(),
             established,
         };
@@ -135,27 +139,55 @@ impl Lab {
     /// Brings the lab to another plan: what is in both stays as it is, and connections that are denied now have ended. Notes say what
     /// could not be listened on, and where connections may live on.
     pub fn apply(&mut self, plan: Plan, mut progress: impl FnMut(Progress)) -> Result<Vec<String>, LabError> {
-        let needed = files::needed(&plan);
-        files::allow(needed).map_err(|hard| LabError::Files { needed, hard })?;
         let total = plan.model.nodes.len() * 2 + plan.model.endpoints.len();
         let mut done = 0;
         let mut step = |doing: String| {
             done += 1;
             progress(Progress { done: done.min(total), total, doing });
         };
+        self.build(plan, &mut step)?;
+        self.enforce_all(&mut step)
+    }
+
+    /// Nodes, pods and links of another plan, and nothing of its policies yet.
+    pub(crate) fn build(&mut self, plan: Plan, step: &mut impl FnMut(String)) -> Result<(), LabError> {
+        let needed = files::needed(&plan);
+        files::allow(needed).map_err(|hard| LabError::Files { needed, hard })?;
         self.plan = plan;
         self.remove_what_is_not_planned()?;
         for at in 0..self.plan.model.nodes.len() {
-            self.add_node(NodeId(at), &mut step)?;
+            self.add_node(NodeId(at), step)?;
         }
         for at in 0..self.plan.model.endpoints.len() {
-            self.add_pod(EndpointId(at), &mut step)?;
+            self.add_pod(EndpointId(at), step)?;
         }
         if self.plan.network == PodNetwork::Bridged {
             self.join_bridges()?;
         }
+        Ok(())
+    }
+
+    /// Policy on every node, on all at the same time as in any cluster, then Services and listeners.
+    pub(crate) fn enforce_all(&mut self, step: &mut impl FnMut(String)) -> Result<Vec<String>, LabError> {
+        let model = &self.plan.model;
+        let named = |at: usize| Some((NodeId(at), &model.nodes.get(at)?.name));
+        let nodes: Vec<(NodeId, &Box<str>)> = (0..model.nodes.len()).filter_map(named).collect();
+        std::thread::scope(|scope| {
+            let applied: Vec<_> = nodes
+                .iter()
+                .filter_map(|(id, name)| {
+                    let (agent, links) = (&self.nodes.get(*name)?.agent, self.links(*id));
+                    Some((*name, scope.spawn(move || agent.apply(model, *id, links))))
+                })
+                .collect();
+            applied.into_iter().try_for_each(|(name, thread)| {
+                step(format!("policy on {name}"));
+                let applied = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                applied.map(drop).map_err(|error| LabError::Agent { node: name.clone(), error })
+            })
+        })?;
         for at in 0..self.plan.model.nodes.len() {
-            self.enforce(NodeId(at), &mut step)?;
+            self.serve(NodeId(at))?;
         }
         let unswept = self.nodes.iter().filter(|(_, node)| node.agent.await_sweep(SWEEP) == Swept::NotAll);
         let mut notes: Vec<String> =
@@ -180,9 +212,39 @@ impl Lab {
         }
         let mut numbers = std::mem::take(&mut self.numbers);
         let asked: Vec<(&Question, Option<&Namespace>)> = questions.iter().map(|it| (it, self.namespace(&it.from))).collect();
+        self.report.probing.store(true, Ordering::SeqCst);
         let findings = probe(&asked, &self.denials, &mut numbers, PATIENCE);
+        self.report.probing.store(false, Ordering::SeqCst);
         self.numbers = numbers;
         Ok(findings)
+    }
+
+    /// Ends the agent of a node and starts another. The table stays in force, and is what it was until the next `apply`.
+    pub fn restart_agent(&mut self, name: &str) -> Result<(), LabError> {
+        self.without_agent(name, |_| ())?;
+        Ok(())
+    }
+
+    /// Ends the agent of a node, does something that gets its namespace, and starts another agent. None if there is no such node.
+    pub(crate) fn without_agent<T>(&mut self, name: &str, work: impl FnOnce(&Namespace) -> T) -> Result<Option<T>, LabError> {
+        let Some(Node { agent, services, listening, place, addresses }) = self.nodes.remove(name) else { return Ok(None) };
+        // A namespace has one agent.
+        drop(agent);
+        let done = work(&place.place.namespace);
+        let agent = self.start_agent(name, &place)?;
+        self.nodes.insert(name.into(), Node { agent, services, listening, place, addresses });
+        Ok(Some(done))
+    }
+
+    /// The node's ends of its pods' links.
+    pub(crate) fn links(&self, id: NodeId) -> BTreeMap<EndpointId, String> {
+        self.plan.pods_of(id).filter_map(|(id, endpoint)| Some((id, self.pods.get(&endpoint.name)?.place.link.clone()))).collect()
+    }
+
+    /// Gives the outside an address.
+    pub(crate) fn be_outside(&mut self, address: IpAddr) -> Result<(), LabError> {
+        self.fabric.be(address)?;
+        Ok(())
     }
 
     /// The namespace that somebody lives in.
@@ -267,14 +329,18 @@ impl Lab {
         }
         let addresses = self.plan.own_node_addresses(id);
         let place = self.fabric.add_node(addresses.clone(), self.plan.network)?;
-        let (report, name) = (self.report.clone(), node.name.clone());
-        let settings = Settings { attention: Attention::Packets, established: self.established, ..Settings::default() };
-        let started = Running::start_as(&place.place.namespace, settings, move |event| report.take(&name, event));
-        let agent = started.map_err(|error| LabError::Start { node: node.name.clone(), error })?;
+        let agent = self.start_agent(&node.name, &place)?;
         let services = place.place.namespace.run(Services::open)??;
         let added = Node { agent, services, listening: Vec::new(), place, addresses };
         self.nodes.insert(node.name.clone(), added);
         Ok(())
+    }
+
+    fn start_agent(&self, name: &str, place: &NodePlace) -> Result<Running, LabError> {
+        let (report, node) = (self.report.clone(), Box::<str>::from(name));
+        let settings = Settings { attention: Attention::Packets, established: self.established, ..Settings::default() };
+        let started = Running::start_as(&place.place.namespace, settings, move |event| report.take(&node, event));
+        started.map_err(|error| LabError::Start { node: name.into(), error })
     }
 
     fn add_pod(&mut self, id: EndpointId, step: &mut impl FnMut(String)) -> Result<(), LabError> {
@@ -298,16 +364,10 @@ impl Lab {
         Ok(())
     }
 
-    fn enforce(&mut self, id: NodeId, step: &mut impl FnMut(String)) -> Result<(), LabError> {
-        let Some(name) = self.plan.model.node(id).map(|it| it.name.clone()) else { return Ok(()) };
-        step(format!("policy on {name}"));
-        let Some(node) = self.nodes.get_mut(&name) else { return Ok(()) };
-        let links: BTreeMap<EndpointId, String> =
-            self.plan.pods_of(id).filter_map(|(id, endpoint)| Some((id, self.pods.get(&endpoint.name)?.place.link.clone()))).collect();
-        node.agent.apply(&self.plan.model, id, links).map_err(|error| LabError::Agent { node: name, error })?;
+    fn serve(&mut self, id: NodeId) -> Result<(), LabError> {
+        let Some(node) = self.plan.model.node(id).and_then(|it| self.nodes.get_mut(&it.name)) else { return Ok(()) };
         let own: Vec<IpAddr> = self.plan.pods_of(id).flat_map(|(id, _)| self.plan.own_addresses(id)).collect();
-        node.services.replace(&rules(&self.plan.model), &own)?;
-        Ok(())
+        Ok(node.services.replace(&rules(&self.plan.model), &own)?)
     }
 
     fn listen(&mut self) -> Vec<String> {
@@ -347,7 +407,9 @@ impl Lab {
 impl Report {
     /// A receiver that is gone wants nothing more.
     fn take(&self, node: &str, event: Event) {
-        if let Event::Denied(denial) | Event::DeniedAgain(denial) = &event {
+        if let Event::Denied(denial) | Event::DeniedAgain(denial) = &event
+            && self.probing.load(Ordering::SeqCst)
+        {
             drop(self.probes.send((**denial).clone()));
         }
         drop(self.others.send(NodeEvent { node: node.into(), event }));

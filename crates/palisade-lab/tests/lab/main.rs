@@ -6,5 +6,6 @@ mod cut;
 mod faults;
 mod ground;
 mod scenarios;
+mod soak;
 mod talk;
 mod watch;

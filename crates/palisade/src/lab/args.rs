@@ -18,7 +18,8 @@ Examples:
   palisade lab probe --from shop/web --to svc/shop/db --port 5432
   palisade lab exec shop/web -- curl -sm1 http://10.244.0.3:8080
   palisade lab denied --follow
-  palisade lab down")]
+  palisade lab down
+  palisade lab soak --changes 20000                              changes under traffic: nothing leaks")]
 pub(crate) struct LabArgs {
     #[command(subcommand)]
     pub(crate) command: LabCommand,
@@ -31,6 +32,7 @@ pub(crate) enum LabCommand {
     Exec(ExecArgs),
     Status(StatusArgs),
     Denied(DeniedArgs),
+    Soak(SoakArgs),
     Down(DownArgs),
 }
 
@@ -190,6 +192,35 @@ pub(crate) struct DeniedArgs {
     pub(crate) output: Output,
     #[command(flatten)]
     pub(crate) lab: NameArgs,
+}
+
+/// Change a lab over and over under traffic, and count what leaks and what is lost
+///
+/// Builds a lab of its own, on two nodes, and makes changes one after the other: pods come, go and get other labels, policies come, go and change, agents
+/// start anew. All the while packets are sent, each a connection of its own. What policy denies before and after a change must not arrive, what it
+/// accepts before and after must not be lost. Prints both by the kind of change, and each packet that did what it should not.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  palisade lab soak
+  palisade lab soak --changes 20000
+  palisade lab soak --changes 20000 --seed 7            the same changes again: times differ, changes do not
+  palisade lab soak --changes 500 --kill                an agent is killed in each of them
+
+Exit codes: 0 nothing leaked and nothing was lost, 1 something did, 2 could not tell.")]
+pub(crate) struct SoakArgs {
+    /// How many changes are made
+    #[arg(long, value_name = "N", default_value_t = 2_000)]
+    pub(crate) changes: usize,
+    /// Which changes are made
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Kill the agent of a node in the middle of each change (SIGKILL), and let another take over
+    #[arg(long)]
+    pub(crate) kill: bool,
+    /// Be such an agent
+    #[arg(long, hide = true, value_name = "WORDS")]
+    pub(crate) agent: Option<String>,
 }
 
 /// End a lab, and every command that still runs in it

@@ -5,6 +5,7 @@ mod history;
 mod process;
 mod serve;
 mod server;
+mod soak;
 mod up;
 mod watch;
 
@@ -37,6 +38,7 @@ pub(crate) fn run(args: &LabArgs, printer: Printer) -> Result<Outcome> {
         LabCommand::Status(args) => ask(&args.lab.name, &Request::Status { output: output(args.output) }, printer),
         LabCommand::Denied(args) if args.by_rule => ask(&args.lab.name, &Request::Counted, printer),
         LabCommand::Denied(args) => ask(&args.lab.name, &Request::Denied { follow: args.follow, output: output(args.output) }, printer),
+        LabCommand::Soak(args) => soak::run(args, printer),
         LabCommand::Down(args) => down(&args.lab.name, printer),
     }
 }
