@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use palisade_kernel::{Connection, Conntrack, Deleted, KernelError, Links};
 use palisade_model::PodName;
@@ -16,10 +16,14 @@ use crate::sweep::view::{Touched, View};
 
 /// How often a table that changes its shape meanwhile is read again.
 const ATTEMPTS: usize = 5;
+/// How many addresses the kernel is asked about one by one.
+const FEW: usize = 4;
 /// Judged at once: a change waits that long.
 const CHUNK: usize = 4_096;
 /// How long until something is tried again that did not go well.
 const PAUSE: Duration = Duration::from_millis(500);
+/// How long the next sweep waits at most after one.
+const REST: Duration = Duration::from_millis(300);
 /// Longer than any sweep takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -133,8 +137,14 @@ impl Desk {
         let mut inner = lock(&self.inner);
         inner.pending.absorb(touched);
         inner.leaving.clear();
+        drop(inner);
+        self.rest(PAUSE);
+    }
+
+    /// Waits, but not beyond the end.
+    fn rest(&self, time: Duration) {
         let alive = |it: &mut Inner| it.activity != Activity::Ended;
-        drop(self.changed.wait_timeout_while(inner, PAUSE, alive));
+        drop(self.changed.wait_timeout_while(lock(&self.inner), time, alive));
     }
 }
 
@@ -151,15 +161,20 @@ impl Tools {
     }
 
     /// The connections that something touches.
-    fn candidates(&mut self, touches: impl Fn(&Opening) -> bool) -> Result<Vec<(Opening, Connection)>, KernelError> {
+    fn candidates(&mut self, touched: &Touched) -> Result<Vec<(Opening, Connection)>, KernelError> {
+        let few = touched.few(FEW);
         for _ in 0..ATTEMPTS {
             let mut found = Vec::new();
-            let read = self.conntrack.each(None, |connection| {
+            let mut take = |connection| {
                 let opening = Opening::of(&connection);
-                if touches(&opening) {
+                if touched.left_by(opening.ends()).is_some() || touched.judges(opening.ends()) {
                     found.push((opening, connection));
                 }
-            });
+            };
+            let read = match &few {
+                Some(addresses) => addresses.iter().try_for_each(|it| self.conntrack.each_of(*it, &mut take)),
+                None => self.conntrack.each(None, take),
+            };
             match read {
                 Err(KernelError::Unsteady(_)) => {}
                 Err(error) => return Err(error),
@@ -197,6 +212,7 @@ impl Sweeper {
     pub(crate) fn work(&self, report: &dyn Fn(Event)) {
         let mut failure = None;
         while let Some(touched) = self.shared.desk.next() {
+            let start = Instant::now();
             let mut tally = Tally::default();
             let swept = self.sweep(&touched, &mut tally);
             tell(tally.cuts(), report);
@@ -209,6 +225,8 @@ impl Sweeper {
             }
             failure = failed;
             self.shared.desk.done();
+            // Reading a large table takes a while. Where changes follow each other all the time, several of them share one sweep.
+            self.shared.desk.rest((start.elapsed() * 3).min(REST));
         }
     }
 
@@ -235,7 +253,7 @@ impl Sweeper {
     fn sweep(&self, touched: &Touched, tally: &mut Tally) -> Result<(), SweepError> {
         let mut tools = lock(&self.tools);
         let node = tools.own_addresses()?;
-        let found = tools.candidates(|it| touched.left_by(it.ends()).is_some() || touched.judges(it.ends()))?;
+        let found = tools.candidates(touched)?;
         let mut offloaded = 0;
         for chunk in found.chunks(CHUNK) {
             let judged = self.judged(touched, &node, chunk)?;

@@ -69,6 +69,16 @@ impl Touched {
         ends.iter().find_map(|it| self.left.get(it))
     }
 
+    /// All of the addresses, if they are no more than so many.
+    pub(crate) fn few(&self, most: usize) -> Option<BTreeSet<IpAddr>> {
+        match &self.judged {
+            Judged::Of(addresses) if addresses.len() + self.left.len() <= most => {
+                Some(addresses.iter().chain(self.left.keys()).copied().collect())
+            }
+            Judged::Of(_) | Judged::All => None,
+        }
+    }
+
     /// Whether a connection between these ends is to be judged anew.
     pub(crate) fn judges(&self, ends: [IpAddr; 2]) -> bool {
         match &self.judged {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use palisade_agent::{CutBy, Cuts, Established, Event, Name};
 use palisade_kernel::{Connection, Conntrack, Namespace};
-use palisade_lab::{Lab, NodeEvent, Options, PodNetwork, Speaker, plan};
+use palisade_lab::{Families, Lab, NodeEvent, Options, PodNetwork, Speaker, plan};
 use palisade_model::{PodName, Severity};
 use palisade_testkit::check::snapshot;
 
@@ -230,6 +230,35 @@ fn a_pod_does_not_inherit_the_connections_of_its_address() {
 #[test]
 fn a_pod_with_the_labels_of_the_one_before_inherits_nothing_either() {
     check_reuse("client");
+}
+
+#[test]
+fn connections_of_ipv6_end_too() {
+    if !is_root() {
+        return;
+    }
+    let options = Options { families: Families::Both, ..Options::default() };
+    for (nodes, next) in [(Nodes::One, Side::Client), (Nodes::Two, Side::Server)] {
+        let (events, _heard) = channel();
+        let before = model(nodes, &[client(), called_by("server", &["client", "other"])]);
+        let (mut lab, _) = Lab::up(plan(&before, &options).unwrap(), events, |_| {}).unwrap();
+        let address = |lab: &Lab, pod: &str| {
+            let endpoint = lab.plan().model.endpoints.iter().find(|it| it.name == name(pod)).unwrap();
+            *endpoint.addresses.iter().find(|it| it.is_ipv6()).unwrap()
+        };
+        let talk = |client: &str, protocol, port| {
+            let namespaces = [client, "server"].map(|it| lab.namespace(&Speaker::Pod(name(it))).unwrap());
+            let at = SocketAddr::new(address(&lab, "server"), port);
+            Talk::open(&format!("{protocol:?} of {client} by IPv6, {nodes:?}"), protocol, namespaces, at, at)
+        };
+        let cut = [talk("client", Protocol::Tcp, 7000), talk("client", Protocol::Udp, 7001)];
+        let lives = [talk("other", Protocol::Tcp, 7002), talk("other", Protocol::Udp, 7003)];
+        let after = model(nodes, &[client(), called_by("server", &["other"])]);
+        let plan = lab.plan().next(&after, &options).unwrap();
+        assert_eq!(lab.apply(plan, |_| {}).unwrap(), Vec::<String>::new());
+        silent(&refs(&cut), next);
+        alive(&refs(&lives), next);
+    }
 }
 
 #[test]
