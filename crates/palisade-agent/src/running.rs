@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use palisade_kernel::{Changed, Frames, KernelError, Log, LogOptions, Monitor, Namespace, Nftables, Restored};
 use palisade_model::{EndpointId, Model, NodeId};
-use palisade_nft::LOG_GROUP;
+use palisade_nft::{LOG_GROUP, Unknown};
 
 use crate::agent::{Agent, AgentError, Applied, Checked, RuleCount};
 use crate::book::{Book, Limits, Taken, Totals};
@@ -114,6 +114,16 @@ impl Running {
         };
         let thread = std::thread::Builder::new().name("agent".to_owned()).spawn(move || worker.work(report))?;
         Ok(Running { shared, thread: Some(thread) })
+    }
+
+    /// Says what becomes of pods that are not known, from the next `apply` on. Before, it is closed to them on the links of usual CNIs.
+    pub fn treat_unknown(&self, unknown: Unknown) {
+        lock(&self.shared.agent).treat_unknown(unknown);
+    }
+
+    /// Links of pods that look like no pod's, as of the last `apply`: others like them stay open while they are not known.
+    pub fn uncovered(&self) -> Vec<String> {
+        lock(&self.shared.agent).uncovered().to_vec()
     }
 
     /// Brings the node's table to what the model wants.

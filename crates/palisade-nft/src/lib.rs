@@ -21,6 +21,7 @@ mod ruleset;
 mod sources;
 mod trace;
 mod transaction;
+mod unknown;
 
 pub use ids::Ids;
 pub use lower::{NodeView, lower};
@@ -31,10 +32,11 @@ pub use netlink::uapi;
 pub use object::{Foreign, Object, Unwritable};
 pub use render::render;
 pub use ruleset::{
-    Address, Chain, CtState, DataMap, End, Guard, Hook, IntervalMap, LOG_GROUP, LOG_PREFIX, Match, Neighbour, Origin, PairSet, Rule,
-    Ruleset, SourceSet, Statement, Value, Verdict, VerdictMap,
+    Address, AddressSet, Chain, CtState, DataMap, End, Guard, Hook, IntervalMap, LOG_GROUP, LOG_PREFIX, LinkName, Match, Neighbour, Origin,
+    PairSet, Rule, Ruleset, SourceSet, Statement, Value, Verdict, VerdictMap,
 };
 pub use trace::{At, Packet, Traced, trace};
 pub use transaction::apply::{Cause, Refused, apply};
 pub use transaction::map::{Map, MapKind};
 pub use transaction::{Change, Transaction};
+pub use unknown::{PodLinks, Unknown};

@@ -17,6 +17,10 @@ pub struct Packet {
     pub priority: u32,
     /// Whether the source is an address of this node.
     pub source_is_local: bool,
+    /// The link that it has come in by, for the hooks after routing.
+    pub from_link: Option<String>,
+    /// The link that it will leave by.
+    pub to_link: Option<String>,
 }
 
 /// The hook that a packet is at.
@@ -157,20 +161,44 @@ impl Walker<'_> {
             // Connections are traced, and neighbour and listener discovery are none.
             Match::NeighbourDiscovery | Match::RouterSolicitationFrom(_) | Match::NeighbourDiscoveryFrom(_) => false,
             Match::ListenerDiscoveryFrom(_) | Match::ListenerReportFrom(_) => false,
-            Match::LinkAndSource { family, set } => self.is_own(*family, set)?,
+            Match::LinkAndSource { family, set } => self.is_known(End::Source, *family, set)?,
+            Match::LinkAndDestination { family, set } => self.is_known(End::Destination, *family, set)?,
+            Match::Link { end, name } => self.link(*end).is_some_and(|it| name.is(it)),
+            Match::In { end, family, set } => self.is_in(*end, *family, set)?,
             Match::Pair { family, set } => self.is_pair(*family, set)?,
             Match::SourceIsLocal => packet.source_is_local,
             Match::NotSyn => false,
         })
     }
 
-    fn is_own(&self, family: Address, set: &str) -> Result<bool, String> {
-        let set = self.ruleset.sets.get(set).ok_or_else(|| format!("no set `{set}`"))?;
-        let source = self.packet.source;
-        match &self.packet.at {
-            At::Ingress { link } => Ok(Address::of(source) == family && set.elements.contains(&(link.clone(), source))),
-            At::Forward | At::Input => Err("the link is known at ingress only".to_owned()),
+    /// The link at an end.
+    fn link(&self, end: End) -> Option<&str> {
+        match (end, &self.packet.at) {
+            (End::Source, At::Ingress { link }) => Some(link),
+            (End::Source, At::Forward | At::Input) => self.packet.from_link.as_deref(),
+            (End::Destination, At::Forward) => self.packet.to_link.as_deref(),
+            (End::Destination, At::Ingress { .. } | At::Input) => None,
         }
+    }
+
+    fn address(&self, end: End) -> IpAddr {
+        match end {
+            End::Source => self.packet.source,
+            End::Destination => self.packet.destination,
+        }
+    }
+
+    fn is_known(&self, end: End, family: Address, set: &str) -> Result<bool, String> {
+        let set = self.ruleset.sets.get(set).ok_or_else(|| format!("no set `{set}`"))?;
+        let address = self.address(end);
+        let known = |link: &str| set.elements.contains(&(link.to_owned(), address));
+        Ok(Address::of(address) == family && self.link(end).is_some_and(known))
+    }
+
+    fn is_in(&self, end: End, family: Address, set: &str) -> Result<bool, String> {
+        let set = self.ruleset.addresses.get(set).ok_or_else(|| format!("no set `{set}`"))?;
+        let address = self.address(end);
+        Ok(Address::of(address) == family && set.elements.contains(&address))
     }
 
     fn is_pair(&self, family: Address, set: &str) -> Result<bool, String> {
@@ -184,10 +212,7 @@ impl Walker<'_> {
             Value::Zero => return Ok(Some(0)),
             Value::From { end, family, map } => (end, family, map),
         };
-        let address = match end {
-            End::Source => self.packet.source,
-            End::Destination => self.packet.destination,
-        };
+        let address = self.address(*end);
         if Address::of(address) != *family {
             return Ok(None);
         }
