@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -70,7 +70,8 @@ pub enum StartError {
 struct Shared {
     agent: Mutex<Agent<Nftables>>,
     frames: Mutex<Frames>,
-    names: Mutex<Names>,
+    /// Who changes it goes before those who read: under a flood of denials these would leave no gap.
+    names: RwLock<Names>,
     totals: Mutex<Totals>,
     stop: AtomicBool,
     lock: Lock,
@@ -97,7 +98,7 @@ impl Running {
         let shared = Arc::new(Shared {
             agent: Mutex::new(Agent::new(nftables)),
             frames: Mutex::new(frames),
-            names: Mutex::new(Names::of(&Model::default(), &BTreeMap::new())),
+            names: RwLock::new(Names::of(&Model::default(), &BTreeMap::new())),
             totals: Mutex::default(),
             stop: AtomicBool::new(false),
             lock,
@@ -132,7 +133,7 @@ impl Running {
         // What the other table cannot see must not come in before it is in force.
         lock(&self.shared.frames).replace(&links.values().cloned().collect()).map_err(AgentError::Kept)?;
         // Nobody reads what was denied between the change and its names.
-        let mut names = lock(&self.shared.names);
+        let mut names = self.shared.names.write().unwrap_or_else(PoisonError::into_inner);
         let mut origins = agent.origins().clone();
         let applied = agent.apply(model, node, links)?;
         // What the table before denied may still be on its way.
@@ -210,9 +211,9 @@ impl Worker {
     }
 
     fn read(&mut self, report: &impl Fn(Event)) {
-        let names = lock(&self.shared.names);
-        let (book, attention, start) = (&mut self.book, self.attention, self.start);
+        let (book, attention, start, shared) = (&mut self.book, self.attention, self.start, &self.shared);
         let read = self.log.read(Duration::ZERO, |logged| {
+            let names = shared.names.read().unwrap_or_else(PoisonError::into_inner);
             match (book.take(logged.payload, logged.prefix, &names, start.elapsed()), attention) {
                 (Taken::New(denial), _) => report(Event::Denied(denial)),
                 (Taken::Repeated, Attention::Packets) => {
@@ -234,7 +235,6 @@ impl Worker {
             Ok(_) => {}
             Err(error) => report(Event::Failed(error.to_string())),
         }
-        drop(names);
         *lock(&self.shared.totals) = self.book.totals();
     }
 

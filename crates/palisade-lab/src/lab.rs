@@ -8,15 +8,16 @@ use std::time::Duration;
 
 use palisade_agent::{AgentError, Attention, Denial, Event, RuleCount, Running, StartError, Totals};
 use palisade_kernel::{KernelError, Namespace, Services};
-use palisade_model::{ContainerPort, EndpointId, NodeId, PodName};
+use palisade_model::{ContainerPort, EndpointId, Model, NodeId, PodName};
+use palisade_nft::{LinkName, PodLinks, Unknown};
 
 use crate::files;
 use crate::listen::{Listeners, Listening};
-use crate::plan::{Plan, PodNetwork};
+use crate::plan::{Plan, PodNetwork, WhileUnknown};
 use crate::probe::{Numbers, probe};
 use crate::question::{Finding, Question, Speaker};
 use crate::services::rules;
-use crate::topology::{Became, Fabric, NodePlace, PodPlace, join_neighbours};
+use crate::topology::{BRIDGE, Became, Fabric, LINK_OF_POD, NodePlace, PodPlace, join_neighbours};
 
 /// How long a probe waits for proof. Denials and answers take milliseconds; the rest is for a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -52,6 +53,15 @@ struct Pod {
     ports: Vec<ContainerPort>,
     listening: Vec<Listening>,
     place: PodPlace,
+    policy: PolicyOf,
+}
+
+/// Whether a pod's policy is in force on its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PolicyOf {
+    Awaited,
+    /// Its link had been up for this long by then.
+    InForce(Duration),
 }
 
 /// Something that a node of the lab says.
@@ -73,6 +83,13 @@ struct Report {
 pub struct NodeCounts {
     pub node: Box<str>,
     pub rules: Vec<RuleCount>,
+}
+
+/// How long a pod had its link before its policy was in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClosedFor {
+    pub pod: PodName,
+    pub time: Duration,
 }
 
 /// How far a lab is.
@@ -119,14 +136,23 @@ impl Lab {
 
     /// Brings the lab to another plan: what is in both stays as it is. Notes say what could not be listened on.
     pub fn apply(&mut self, plan: Plan, mut progress: impl FnMut(Progress)) -> Result<Vec<String>, LabError> {
-        let needed = files::needed(&plan);
-        files::allow(needed).map_err(|hard| LabError::Files { needed, hard })?;
         let total = plan.model.nodes.len() * 2 + plan.model.endpoints.len();
         let mut done = 0;
         let mut step = |doing: String| {
             done += 1;
             progress(Progress { done: done.min(total), total, doing });
         };
+        self.build(plan, &mut step)?;
+        for at in 0..self.plan.model.nodes.len() {
+            self.enforce(NodeId(at), &mut step)?;
+        }
+        Ok(self.listen())
+    }
+
+    /// Brings the links and addresses of the lab to another plan, and tells no agent: policy is what it was, also for pods that are new.
+    pub fn build(&mut self, plan: Plan, mut step: impl FnMut(String)) -> Result<(), LabError> {
+        let needed = files::needed(&plan);
+        files::allow(needed).map_err(|hard| LabError::Files { needed, hard })?;
         self.plan = plan;
         self.remove_what_is_not_planned()?;
         for at in 0..self.plan.model.nodes.len() {
@@ -138,10 +164,22 @@ impl Lab {
         if self.plan.network == PodNetwork::Bridged {
             self.join_bridges()?;
         }
-        for at in 0..self.plan.model.nodes.len() {
-            self.enforce(NodeId(at), &mut step)?;
-        }
-        Ok(self.listen())
+        Ok(())
+    }
+
+    /// Tells the agent of one node what the plan says.
+    pub fn tell(&mut self, node: &str) -> Result<(), LabError> {
+        let at = self.plan.model.nodes.iter().position(|it| *it.name == *node);
+        at.map_or(Ok(()), |at| self.enforce(NodeId(at), &mut |_| {}))
+    }
+
+    /// How long each pod waited for its policy, by name.
+    pub fn closed_for(&self) -> Vec<ClosedFor> {
+        let each = self.pods.iter().filter_map(|(name, pod)| match pod.policy {
+            PolicyOf::InForce(time) => Some(ClosedFor { pod: name.clone(), time }),
+            PolicyOf::Awaited => None,
+        });
+        each.collect()
     }
 
     /// What it was built from.
@@ -250,6 +288,10 @@ impl Lab {
         let (report, name) = (self.report.clone(), node.name.clone());
         let started = Running::start(&place.place.namespace, Attention::Packets, move |event| report.take(&name, event));
         let agent = started.map_err(|error| LabError::Start { node: node.name.clone(), error })?;
+        agent.treat_unknown(unknown(&self.plan));
+        // Before it has pods: they come to a node that knows none of them.
+        let closed = agent.apply(&Model::default(), id, BTreeMap::new());
+        closed.map_err(|error| LabError::Agent { node: node.name.clone(), error })?;
         let services = place.place.namespace.run(Services::open)??;
         let added = Node { agent, services, listening: Vec::new(), place, addresses };
         self.nodes.insert(node.name.clone(), added);
@@ -265,7 +307,8 @@ impl Lab {
             return Ok(());
         }
         let place = self.fabric.add_pod(&mut node.place, &endpoint.name, self.plan.own_addresses(id))?;
-        self.pods.insert(endpoint.name.clone(), Pod { node: home, ports: Vec::new(), listening: Vec::new(), place });
+        let policy = PolicyOf::Awaited;
+        self.pods.insert(endpoint.name.clone(), Pod { node: home, ports: Vec::new(), listening: Vec::new(), place, policy });
         Ok(())
     }
 
@@ -283,7 +326,13 @@ impl Lab {
         let Some(node) = self.nodes.get_mut(&name) else { return Ok(()) };
         let links: BTreeMap<EndpointId, String> =
             self.plan.pods_of(id).filter_map(|(id, endpoint)| Some((id, self.pods.get(&endpoint.name)?.place.link.clone()))).collect();
-        node.agent.apply(&self.plan.model, id, links).map_err(|error| LabError::Agent { node: name, error })?;
+        node.agent.treat_unknown(unknown(&self.plan));
+        node.agent.apply(&self.plan.model, id, links).map_err(|error| LabError::Agent { node: name.clone(), error })?;
+        for pod in self.pods.values_mut().filter(|it| it.node == name) {
+            if pod.policy == PolicyOf::Awaited {
+                pod.policy = PolicyOf::InForce(pod.place.up.elapsed());
+            }
+        }
         let own: Vec<IpAddr> = self.plan.pods_of(id).flat_map(|(id, _)| self.plan.own_addresses(id)).collect();
         node.services.replace(&rules(&self.plan.model), &own)?;
         Ok(())
@@ -321,6 +370,16 @@ impl Lab {
         }
         notes
     }
+}
+
+/// What the nodes of a lab do with pods that they do not know.
+fn unknown(plan: &Plan) -> Unknown {
+    let WhileUnknown::Closed { exempt } = &plan.unknown else { return Unknown::Open };
+    let (names, bridges) = match plan.network {
+        PodNetwork::Routed => (BTreeSet::from([LinkName::Beginning(LINK_OF_POD.to_owned())]), BTreeSet::new()),
+        PodNetwork::Bridged => (BTreeSet::new(), BTreeSet::from([BRIDGE.to_owned()])),
+    };
+    Unknown::Closed(PodLinks { names, bridges, exempt: exempt.clone() })
 }
 
 impl Report {

@@ -17,7 +17,7 @@ mod services;
 mod topology;
 mod trial;
 
-pub use lab::{Lab, LabError, NodeCounts, NodeEvent, Progress};
-pub use plan::{Families, Nodes, Options, Plan, PlanError, PodNetwork, plan};
+pub use lab::{ClosedFor, Lab, LabError, NodeCounts, NodeEvent, Progress};
+pub use plan::{Families, Nodes, Options, Plan, PlanError, PodNetwork, WhileUnknown, plan};
 pub use question::{Finding, Question, Speaker};
 pub use trial::{Answers, NotShown, Trial, everybody, trials};

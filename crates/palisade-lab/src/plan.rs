@@ -7,16 +7,18 @@ use ipnet::IpNet;
 use palisade_model::{Endpoint, EndpointId, Family, Labels, Model, Node, NodeId, Place, PodName, Reached, ServiceKind};
 
 /// What the manifests leave open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     pub nodes: Nodes,
     pub families: Families,
     pub network: PodNetwork,
+    pub unknown: WhileUnknown,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { nodes: Nodes::AsRead, families: Families::AsRead, network: PodNetwork::Routed }
+        let (nodes, families, network) = (Nodes::AsRead, Families::AsRead, PodNetwork::Routed);
+        Options { nodes, families, network, unknown: WhileUnknown::Closed { exempt: BTreeSet::new() } }
     }
 }
 
@@ -46,12 +48,22 @@ pub enum PodNetwork {
     Bridged,
 }
 
+/// What becomes of pods whose links are there and whose policy is not in force yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WhileUnknown {
+    /// They are like anybody of the outside.
+    Open,
+    /// Nothing is from or for them, but for these addresses.
+    Closed { exempt: BTreeSet<IpAddr> },
+}
+
 /// A whole lab.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// What was read, with the nodes and addresses that were open filled in. Every verdict about the lab is asked of this.
     pub model: Model,
     pub network: PodNetwork,
+    pub unknown: WhileUnknown,
     /// What was filled in, so that the next plan can do the same.
     pub(crate) given: Given,
 }
@@ -166,7 +178,7 @@ fn planned(read: &Model, options: &Options, mut given: Given) -> Result<Plan, Pl
             }
         }
     }
-    Ok(Plan { model, network: options.network, given })
+    Ok(Plan { model, network: options.network, unknown: options.unknown.clone(), given })
 }
 
 /// The nodes that take pods without one.

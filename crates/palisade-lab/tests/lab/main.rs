@@ -5,4 +5,5 @@
 mod faults;
 mod ground;
 mod scenarios;
+mod unknown;
 mod watch;

@@ -50,6 +50,8 @@ Examples:
   palisade lab up -f manifests/
   palisade lab up -f manifests/ --nodes 3 --ipv6
   palisade lab up -f manifests/ --watch                 and edit the files
+  palisade lab up -f manifests/ --unknown=open          new pods are like the outside until their policy is in force
+  palisade lab up -f manifests/ --exempt 10.244.0.250   all but this address, which no pod has
   palisade lab up -f manifests/ --foreground            in this terminal, with every denial, until Ctrl-C")]
 pub(crate) struct UpArgs {
     /// Put pods that say no node on this many nodes of the lab's own
@@ -63,6 +65,14 @@ pub(crate) struct UpArgs {
     /// Put the pods of a node on one bridge instead of routing to each
     #[arg(long)]
     pub(crate) bridged: bool,
+    /// What becomes of a pod whose link is there before its policy is in force: closed or open
+    ///
+    /// Closed, nothing is from or for it until then, but what its own node asks of it.
+    #[arg(long, value_name = "WHAT", default_value = "closed")]
+    pub(crate) unknown: WhileUnknownArg,
+    /// An address on the link of a pod that is let through though no pod is known to have it; may be repeated
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) exempt: Vec<std::net::IpAddr>,
     /// Follow changes of the files
     #[arg(long)]
     pub(crate) watch: bool,
@@ -76,6 +86,13 @@ pub(crate) struct UpArgs {
     pub(crate) lab: NameArgs,
     #[command(flatten)]
     pub(crate) input: InputArgs,
+}
+
+/// What becomes of pods that are not known yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum WhileUnknownArg {
+    Closed,
+    Open,
 }
 
 /// Try connections with real packets
