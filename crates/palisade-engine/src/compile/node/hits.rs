@@ -1,6 +1,6 @@
 //! Which rules match which classes, by what each rule picks out.
 
-use palisade_model::{ContainerPort, Direction, End, Family};
+use palisade_model::{Action, ContainerPort, Direction, End, Family};
 use rustc_hash::FxHashMap;
 
 use crate::compile::intern::index;
@@ -78,8 +78,12 @@ impl<'a, 'm> Matching<'a, 'm> {
 
     /// Whether a rule matches those of a group that nothing it asks about picks out.
     pub(super) fn unless_picked(&self, rule: &Asking<'_>, (kind, family): Group) -> Hit {
-        let pods = || kind == ClassKind::Pod && rule.pods.iter().any(|it| self.asked.peers.default_of(*it));
-        let blocks = || rule.blocks.iter().any(|it| self.asked.is_whole(*it, family));
+        let pods = || match kind {
+            ClassKind::Pod => rule.pods.iter().any(|it| self.asked.peers.default_of(*it)),
+            ClassKind::UnknownPod => may_be_among(rule),
+            ClassKind::Node | ClassKind::OwnNode | ClassKind::Outside => false,
+        };
+        let blocks = || by_address(rule, kind) && rule.blocks.iter().any(|it| self.asked.is_whole(*it, family));
         if rule.everyone != Everyone::No || pods() || blocks() { Hit::Yes } else { by_name(rule, kind) }
     }
 
@@ -100,9 +104,12 @@ impl<'a, 'm> Matching<'a, 'm> {
         let of_kind = match class.kind {
             ClassKind::Pod => pods() || own(),
             ClassKind::Node | ClassKind::OwnNode => rule.nodes.iter().any(|it| among(class.nodes, it)),
+            ClassKind::UnknownPod => may_be_among(rule),
             ClassKind::Outside => false,
         };
-        let in_blocks = || rule.blocks.iter().any(|it| self.asked.is_whole(*it, class.family) != among(class.blocks, it));
+        let in_blocks = || {
+            by_address(rule, class.kind) && rule.blocks.iter().any(|it| self.asked.is_whole(*it, class.family) != among(class.blocks, it))
+        };
         if of_kind || in_blocks() { Hit::Yes } else { by_name(rule, class.kind) }
     }
 
@@ -151,10 +158,23 @@ impl<'a, 'm> Matching<'a, 'm> {
     }
 }
 
+/// Whether pods that a rule selects have to be told from one that is not known: those that it accepts if it accepts all, others always.
+fn may_be_among(rule: &Asking<'_>) -> bool {
+    match rule.rule.action {
+        Action::Accept => rule.all_pods,
+        Action::Deny | Action::Pass => !rule.pods.is_empty() || !rule.own.is_empty(),
+    }
+}
+
+/// Whether a rule finds somebody by the address. None accepts an unknown pod so.
+fn by_address(rule: &Asking<'_>, kind: ClassKind) -> bool {
+    kind != ClassKind::UnknownPod || rule.rule.action != Action::Accept
+}
+
 /// SPEC: semantics 7.4: names of pods are the cluster's own.
 fn by_name(rule: &Asking<'_>, kind: ClassKind) -> Hit {
     match (rule.names, kind) {
-        (Names::None, _) | (Names::Outside, ClassKind::Pod) => Hit::No,
+        (Names::None, _) | (Names::Outside, ClassKind::Pod) | (_, ClassKind::UnknownPod) => Hit::No,
         (Names::Anywhere, _) | (Names::Outside, ClassKind::Node | ClassKind::OwnNode | ClassKind::Outside) => Hit::Perhaps,
     }
 }
