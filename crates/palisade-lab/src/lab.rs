@@ -374,7 +374,7 @@ impl Lab {
 
 /// What the nodes of a lab do with pods that they do not know.
 fn unknown(plan: &Plan) -> Unknown {
-    let WhileUnknown::Closed { exempt } = &plan.unknown else { return Unknown::Open };
+    let WhileUnknown::Closed { exempt, .. } = &plan.unknown else { return Unknown::Open };
     let (names, bridges) = match plan.network {
         PodNetwork::Routed => (BTreeSet::from([LinkName::Beginning(LINK_OF_POD.to_owned())]), BTreeSet::new()),
         PodNetwork::Bridged => (BTreeSet::new(), BTreeSet::from([BRIDGE.to_owned()])),

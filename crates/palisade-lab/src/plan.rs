@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
-use palisade_model::{Endpoint, EndpointId, Family, Labels, Model, Node, NodeId, Place, PodName, Reached, ServiceKind};
+use palisade_model::{Endpoint, EndpointId, Family, IpBlock, Labels, Model, Node, NodeId, Place, PodName, Reached, ServiceKind};
 
 /// What the manifests leave open.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let (nodes, families, network) = (Nodes::AsRead, Families::AsRead, PodNetwork::Routed);
-        Options { nodes, families, network, unknown: WhileUnknown::Closed { exempt: BTreeSet::new() } }
+        Options { nodes, families, network, unknown: WhileUnknown::CLOSED }
     }
 }
 
@@ -53,8 +53,26 @@ pub enum PodNetwork {
 pub enum WhileUnknown {
     /// They are like anybody of the outside.
     Open,
-    /// Nothing is from or for them, but for these addresses.
-    Closed { exempt: BTreeSet<IpAddr> },
+    /// Nothing is from or for them on their own node, and to other nodes they are the worst that they could be.
+    Closed {
+        /// Where pods have their addresses from; empty for the lab's own choice.
+        ranges: Vec<IpNet>,
+        /// Addresses that are let through, since no pod has them.
+        exempt: BTreeSet<IpAddr>,
+    },
+}
+
+impl WhileUnknown {
+    /// As a lab is if nobody says otherwise.
+    pub const CLOSED: WhileUnknown = WhileUnknown::Closed { ranges: Vec::new(), exempt: BTreeSet::new() };
+
+    /// The ranges of pods, without what is exempt.
+    fn pod_ranges(&self, pools: &Pools) -> Vec<IpBlock> {
+        let WhileUnknown::Closed { ranges, exempt } = self else { return Vec::new() };
+        let ranges = if ranges.is_empty() { pools.ranges_of_pods().to_vec() } else { ranges.clone() };
+        let except = |range: &IpNet| exempt.iter().filter(|it| range.contains(*it)).map(|it| IpNet::from(*it)).collect();
+        ranges.into_iter().map(|it| IpBlock { except: except(&it), cidr: it.trunc() }).collect()
+    }
 }
 
 /// A whole lab.
@@ -178,6 +196,7 @@ fn planned(read: &Model, options: &Options, mut given: Given) -> Result<Plan, Pl
             }
         }
     }
+    model.pod_ranges = options.unknown.pod_ranges(&pools);
     Ok(Plan { model, network: options.network, unknown: options.unknown.clone(), given })
 }
 
@@ -298,6 +317,13 @@ impl Pools {
             nodes6: choose6([0x18, 0x19, 0x20]),
             services6: choose6([0x96, 0x97, 0x98]),
         }
+    }
+
+    /// What `of_pods` takes addresses from, for all nodes together.
+    fn ranges_of_pods(&self) -> [IpNet; 2] {
+        let [a, b] = self.pods;
+        let six = Ipv6Addr::new(0xfd00, 0x10, self.pods6, 0, 0, 0, 0, 0);
+        [IpNet::new_assert(IpAddr::from([a, b, 0, 0]), 16), IpNet::new_assert(six.into(), 48)]
     }
 
     fn of_nodes(&self, family: Family) -> Pool {

@@ -1,6 +1,5 @@
 //! Labs that are large, empty or oddly filled, and what is left of a lab.
 
-use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -16,9 +15,8 @@ use palisade_testkit::check::snapshot;
 use crate::ground::{is_root, say};
 use crate::watch::Watch;
 
-const ONE_NODE: Options = Options { nodes: Nodes::Own(1), families: Families::AsRead, network: PodNetwork::Routed, unknown: CLOSED };
-
-const CLOSED: WhileUnknown = WhileUnknown::Closed { exempt: BTreeSet::new() };
+const ONE_NODE: Options =
+    Options { nodes: Nodes::Own(1), families: Families::AsRead, network: PodNetwork::Routed, unknown: WhileUnknown::CLOSED };
 
 /// A pod with addresses, perhaps on a node, that serves TCP port 80.
 fn pod(name: &str, node: Option<&str>, addresses: &[&str]) -> String {
@@ -222,7 +220,7 @@ fn pods_of_one_family_speak_it() {
         let text = [pod("a", None, &["fd00::1"]), pod("b", None, &["fd00::2"]), pod("c", None, &["fd00::3"]), only("a", "b")].concat();
         for nodes in [Nodes::Own(1), Nodes::Own(2)] {
             for network in [PodNetwork::Routed, PodNetwork::Bridged] {
-                let mut lab = up(&text, &Options { nodes, families: Families::AsRead, network, unknown: CLOSED });
+                let mut lab = up(&text, &Options { nodes, families: Families::AsRead, network, unknown: WhileUnknown::CLOSED });
                 check(&mut lab, &[("a", "b", true), ("c", "b", false), ("b", "c", true)]);
             }
         }

@@ -1,14 +1,13 @@
 //! Pods that are there before anybody was told of them, with traffic from their first instant on.
 
-use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use palisade_kernel::Namespace;
-use palisade_lab::{ClosedFor, Families, Lab, Nodes, Options, PodNetwork, Speaker, WhileUnknown, plan};
-use palisade_model::{PodName, Severity};
+use palisade_lab::{ClosedFor, Families, Finding, Lab, Nodes, Options, PodNetwork, Question, Speaker, WhileUnknown, plan};
+use palisade_model::{PodName, Protocol, Severity};
 use palisade_testkit::check::snapshot;
 
 use crate::ground::{is_root, say};
@@ -20,8 +19,6 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// The first of the ports that the policy of the new pod lets it send to and hear at, and of those that it does not.
 const ALLOWED: u16 = 5000;
 const DENIED: u16 = 6000;
-
-const CLOSED: WhileUnknown = WhileUnknown::Closed { exempt: BTreeSet::new() };
 
 /// A peer on the first node and one on the second.
 const BEFORE: &str = "
@@ -55,7 +52,7 @@ fn a_new_pod_sends_and_hears_nothing_until_its_policy_is_in_force() {
         return;
     }
     for network in [PodNetwork::Routed, PodNetwork::Bridged] {
-        let trial = Trial::run(network, CLOSED);
+        let trial = Trial::run(network, WhileUnknown::CLOSED);
         for (way, found) in trial.allowed() {
             assert_eq!(found.early, 0, "{network:?} {way}: of {} packets before the policy", found.told);
             let (first, told) = found.first.unwrap_or_else(|| panic!("{network:?} {way}: nothing came"));
@@ -101,6 +98,76 @@ fn where_the_switch_opens_it_a_new_pod_is_a_stranger_without_policy() {
         for (way, found) in trial.denied() {
             assert_eq!(found.late, 0, "{network:?} {way}: denied packets after the policy");
         }
+    }
+}
+
+/// Three pods of the second node: one that lets in every address, one that no pod of a kind may call, and one without policy.
+const FAR: &str = "
+---
+{apiVersion: v1, kind: Pod, metadata: {namespace: x, name: by-address, labels: {app: by-address}}, spec: {nodeName: n2, containers: [{name: m, image: i, ports: [{containerPort: 80}]}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {namespace: x, name: by-label, labels: {app: by-label}}, spec: {nodeName: n2, containers: [{name: m, image: i, ports: [{containerPort: 80}]}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {namespace: x, name: free}, spec: {nodeName: n2, containers: [{name: m, image: i, ports: [{containerPort: 80}]}]}}
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {namespace: x, name: by-address}
+spec: {podSelector: {matchLabels: {app: by-address}}, ingress: [{from: [{ipBlock: {cidr: 0.0.0.0/0}}]}]}
+---
+apiVersion: policy.networking.k8s.io/v1alpha2
+kind: ClusterNetworkPolicy
+metadata: {name: by-label}
+spec:
+  tier: Admin
+  priority: 10
+  subject: {pods: {namespaceSelector: {}, podSelector: {matchLabels: {app: by-label}}}}
+  ingress: [{action: Deny, from: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {app: bad}}}}]}]
+";
+
+/// A pod that is known to its own node and not yet to another.
+const STRANGER: &str = "
+---
+{apiVersion: v1, kind: Pod, metadata: {namespace: x, name: stranger}, spec: {nodeName: n1}}
+";
+
+#[test]
+fn a_pod_of_another_node_that_is_not_known_yet_is_nobody_of_the_outside() {
+    if !is_root() {
+        return;
+    }
+    for unknown in [WhileUnknown::CLOSED, WhileUnknown::Open] {
+        let options = Options { nodes: Nodes::AsRead, families: Families::AsRead, network: PodNetwork::Routed, unknown };
+        let mut lab = up_with(&format!("{BEFORE}{FAR}"), &options);
+        lab.build(lab.plan().next(&model(&format!("{BEFORE}{FAR}{STRANGER}")), &options).unwrap(), |_| {}).unwrap();
+        lab.tell("n1").unwrap();
+        let denied_by = |lab: &mut Lab| {
+            let questions = ["by-address", "by-label", "free"].map(|to| Question {
+                from: Speaker::Pod(name("stranger")),
+                source: addresses(lab, "stranger")[0],
+                to: addresses(lab, to)[0],
+                protocol: Protocol::TCP,
+                port: Some(80),
+            });
+            let said = lab.probe(&questions).unwrap().into_iter().map(|it| match it {
+                Finding::Answered => "answered".to_owned(),
+                Finding::Denied(denial) => denial.report().sentence,
+                other => panic!("{other:?}"),
+            });
+            said.collect::<Vec<String>>()
+        };
+        let before = denied_by(&mut lab);
+        match &options.unknown {
+            WhileUnknown::Closed { .. } => {
+                let isolated = "isolated by NetworkPolicy x/by-address, no rule accepts";
+                assert_eq!(before, [isolated, "ClusterNetworkPolicy by-label rule 0 denies", "answered"]);
+            }
+            WhileUnknown::Open => assert_eq!(before, ["answered"; 3]),
+        }
+        let start = Instant::now();
+        lab.tell("n2").unwrap();
+        say(&format!("{:?}: the other node knew it {:?} after it was told", options.unknown, start.elapsed()));
+        assert_eq!(denied_by(&mut lab), ["answered"; 3]);
     }
 }
 
@@ -257,8 +324,12 @@ fn bind(namespace: &Namespace, address: SocketAddr) -> UdpSocket {
 }
 
 fn up(options: &Options) -> Lab {
+    up_with(BEFORE, options)
+}
+
+fn up_with(text: &str, options: &Options) -> Lab {
     let (events, _heard) = channel();
-    let (lab, notes) = Lab::up(plan(&model(BEFORE), options).unwrap(), events, |_| {}).unwrap();
+    let (lab, notes) = Lab::up(plan(&model(text), options).unwrap(), events, |_| {}).unwrap();
     assert_eq!(notes, Vec::<String>::new());
     lab
 }

@@ -153,7 +153,9 @@ fn options(args: &UpArgs) -> Options {
         families: if args.ipv6 { Families::Both } else { Families::AsRead },
         network: if args.bridged { PodNetwork::Bridged } else { PodNetwork::Routed },
         unknown: match args.unknown {
-            WhileUnknownArg::Closed => WhileUnknown::Closed { exempt: args.exempt.iter().copied().collect() },
+            WhileUnknownArg::Closed => {
+                WhileUnknown::Closed { ranges: args.pod_cidr.clone(), exempt: args.exempt.iter().copied().collect() }
+            }
             WhileUnknownArg::Open => WhileUnknown::Open,
         },
     }
