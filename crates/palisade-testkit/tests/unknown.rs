@@ -3,28 +3,88 @@
 use std::net::IpAddr;
 
 use palisade_engine::{decide, decide_direction};
-use palisade_model::{Direction, End, Endpoint, Family, Flow, IpBlock, Model, Path, Place, PodName, PortProtocol, Protocol, Verdict};
+use palisade_model::{
+    Action, Direction, End, Endpoint, Family, Flow, IpBlock, LabelSelector, Model, NamespaceSet, Operator, Path, Peer, PeerSet,
+    PerDirection, Place, PodName, Policy, PolicyKind, PolicyRef, PortMatch, PortProtocol, PortSet, Ports, Protocol, Requirement, Rule,
+    Shape, Subject, Tier, Verdict,
+};
 use palisade_nft::Origin;
 use palisade_spec::judge;
 use palisade_testkit::check::snapshot;
 use palisade_testkit::generate::generate;
 use palisade_testkit::nodes::Nodes;
+use palisade_testkit::random::Random;
 
-const CLUSTERS: u64 = 150;
+const CLUSTERS: u64 = 60;
+/// Small ones, in which nearly every rule has something to say about an unknown pod.
+const DENSE: u64 = 400;
 
 /// In the ranges of pods, unless the cluster gives them to somebody; in an exception of them; and elsewhere.
 const ADDRESSES: [&str; 8] = ["10.0.0.3", "10.0.0.6", "10.0.0.77", "fd00::6", "fd00::77", "10.0.0.250", "10.0.1.5", "2001:db8::5"];
+const PODS: &str = "
+{apiVersion: v1, kind: Pod, metadata: {namespace: a, name: one, labels: {app: a}}, spec: {nodeName: n1, containers: [{name: m, image: i, ports: [{name: web, containerPort: 80}]}]}, status: {podIPs: [{ip: 10.0.0.1}, {ip: 'fd00::1'}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {namespace: b, name: two, labels: {app: b}}, spec: {nodeName: n2, containers: [{name: m, image: i, ports: [{name: web, protocol: UDP, containerPort: 53}]}]}, status: {podIPs: [{ip: 10.0.0.2}]}}
+";
 const PORTS: [u16; 7] = [1, 9, 53, 80, 443, 8080, 65535];
 
 /// The cluster of a seed, in which unknown addresses of pods are pods.
 fn cluster(seed: u64) -> Model {
+    within_ranges(snapshot("cluster.json", &generate(seed).objects.to_json()).model)
+}
+
+fn within_ranges(mut model: Model) -> Model {
     let block = |cidr: &str, except: &[&str]| IpBlock {
         cidr: cidr.parse().unwrap(),
         except: except.iter().map(|it| it.parse().unwrap()).collect(),
     };
-    let mut model = snapshot("cluster.json", &generate(seed).objects.to_json()).model;
     model.pod_ranges = vec![block("10.0.0.0/24", &["10.0.0.240/28"]), block("fd00::/64", &[])];
     model
+}
+
+/// Two pods, and random policies for both in all tiers.
+fn dense(seed: u64) -> Model {
+    let random = &mut Random::new(seed);
+    let mut model = within_ranges(snapshot("cluster.yaml", PODS).model);
+    for (tier, name) in [(Tier::Admin, "a"), (Tier::NetworkPolicy, "n"), (Tier::Baseline, "b")] {
+        if random.percent(80) {
+            let rules = PerDirection { egress: rules(random, tier), ingress: rules(random, tier) };
+            model.policies.push(Policy {
+                origin: PolicyRef { kind: PolicyKind::ClusterNetworkPolicy, namespace: None, name: name.into() },
+                tier,
+                rank: 1,
+                subject: Subject::Pods { namespaces: NamespaceSet::Matching(LabelSelector::default()), pods: LabelSelector::default() },
+                shape: Shape::Only,
+                isolates: PerDirection { egress: tier == Tier::NetworkPolicy, ingress: tier == Tier::NetworkPolicy },
+                rules,
+            });
+        }
+    }
+    model
+}
+
+fn rules(random: &mut Random, tier: Tier) -> Vec<Rule> {
+    let everywhere = || NamespaceSet::Matching(LabelSelector::default());
+    let labelled = || LabelSelector { requirements: vec![Requirement { key: "app".into(), operator: Operator::Equals("a".into()) }] };
+    let block = |cidr: &str| Peer::Networks(vec![IpBlock::whole(cidr.parse().unwrap())]);
+    let one = |random: &mut Random, index| {
+        let action = if tier == Tier::NetworkPolicy { Action::Accept } else { random.of([Action::Accept, Action::Deny, Action::Pass]) };
+        let peers = match random.below(8) {
+            0 | 1 => PeerSet::Any,
+            2 => PeerSet::Of(vec![Peer::Pods { namespaces: everywhere(), pods: LabelSelector::default() }]),
+            3 | 4 => PeerSet::Of(vec![Peer::Pods { namespaces: everywhere(), pods: labelled() }]),
+            5 => PeerSet::Of(vec![block("10.0.0.0/25"), block("fd00::/16")]),
+            6 => PeerSet::Of(vec![block("10.0.0.64/26"), Peer::Pods { namespaces: NamespaceSet::Own("a".into()), pods: labelled() }]),
+            _ => PeerSet::Of(vec![Peer::Nodes(LabelSelector::default()), block("203.0.113.0/24")]),
+        };
+        let ports = match random.below(4) {
+            0 => PortSet::Of(vec![PortMatch::Named { protocol: random.of([None, Some(PortProtocol::Udp)]), name: "web".into() }]),
+            1 => PortSet::Of(vec![PortMatch::Numbers { protocol: PortProtocol::Tcp, ports: Ports::range(53, 443).unwrap() }]),
+            _ => PortSet::Any,
+        };
+        Rule { index, name: None, action, peers, ports, fail_closed: None }
+    };
+    (0..random.between(1, 4)).map(|index| one(random, index)).collect()
 }
 
 /// Each pod with each address that is nobody's, both ways, with all traffic.
@@ -66,8 +126,7 @@ fn stranger(direction: Direction, flow: &Flow) -> &End {
 #[test]
 fn every_judge_says_the_same_of_an_unknown_pod() {
     let (mut asked, mut unlike_outside) = (0, 0);
-    for seed in 0..CLUSTERS {
-        let model = cluster(seed);
+    for (seed, model) in (0..CLUSTERS).map(|seed| (seed, cluster(seed))).chain((0..DENSE).map(|seed| (seed, dense(seed)))) {
         let without = Model { pod_ranges: Vec::new(), ..model.clone() };
         let nodes = Nodes::of(&model);
         for (direction, flow) in flows(&model) {
@@ -95,8 +154,7 @@ fn every_judge_says_the_same_of_an_unknown_pod() {
 #[test]
 fn an_unknown_pod_fares_no_better_than_any_pod_it_could_be() {
     let (mut accepted, mut closer) = (0, 0);
-    for seed in 0..CLUSTERS {
-        let model = cluster(seed);
+    for (seed, model) in (0..CLUSTERS).map(|seed| (seed, cluster(seed))).chain((0..DENSE).map(|seed| (seed, dense(seed)))) {
         for address in ADDRESSES.iter().map(|it| it.parse::<IpAddr>().unwrap()) {
             let unknown = End { place: Place::Outside, address: Some(address) };
             if model.place_of(address) != Place::Outside || !model.is_unknown_pod(&unknown) {

@@ -12,7 +12,7 @@ use crate::compile::rules::{Everyone, Names};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Hit {
     No,
-    /// If a domain name resolves to the other end.
+    /// If a domain name resolves to the other end, or if that is a pod that nobody knows.
     Perhaps,
     Yes,
 }
@@ -78,12 +78,11 @@ impl<'a, 'm> Matching<'a, 'm> {
 
     /// Whether a rule matches those of a group that nothing it asks about picks out.
     pub(super) fn unless_picked(&self, rule: &Asking<'_>, (kind, family): Group) -> Hit {
-        let pods = || match kind {
-            ClassKind::Pod => rule.pods.iter().any(|it| self.asked.peers.default_of(*it)),
-            ClassKind::UnknownPod => may_be_among(rule),
-            ClassKind::Node | ClassKind::OwnNode | ClassKind::Outside => false,
-        };
-        let blocks = || by_address(rule, kind) && rule.blocks.iter().any(|it| self.asked.is_whole(*it, family));
+        let pods = || kind == ClassKind::Pod && rule.pods.iter().any(|it| self.asked.peers.default_of(*it));
+        let blocks = || rule.blocks.iter().any(|it| self.asked.is_whole(*it, family));
+        if rule.everyone == Everyone::No && kind == ClassKind::UnknownPod {
+            return hit_unknown(rule, blocks());
+        }
         if rule.everyone != Everyone::No || pods() || blocks() { Hit::Yes } else { by_name(rule, kind) }
     }
 
@@ -101,14 +100,12 @@ impl<'a, 'm> Matching<'a, 'm> {
             [namespace, holding @ ..] => rule.own.iter().any(|(of, it)| of == namespace && holding.binary_search(it).is_ok()),
             [] => false,
         };
+        let in_blocks = || rule.blocks.iter().any(|it| self.asked.is_whole(*it, class.family) != among(class.blocks, it));
         let of_kind = match class.kind {
             ClassKind::Pod => pods() || own(),
             ClassKind::Node | ClassKind::OwnNode => rule.nodes.iter().any(|it| among(class.nodes, it)),
-            ClassKind::UnknownPod => may_be_among(rule),
+            ClassKind::UnknownPod => return hit_unknown(rule, in_blocks()),
             ClassKind::Outside => false,
-        };
-        let in_blocks = || {
-            by_address(rule, class.kind) && rule.blocks.iter().any(|it| self.asked.is_whole(*it, class.family) != among(class.blocks, it))
         };
         if of_kind || in_blocks() { Hit::Yes } else { by_name(rule, class.kind) }
     }
@@ -158,17 +155,14 @@ impl<'a, 'm> Matching<'a, 'm> {
     }
 }
 
-/// Whether pods that a rule selects have to be told from one that is not known: those that it accepts if it accepts all, others always.
-fn may_be_among(rule: &Asking<'_>) -> bool {
-    match rule.rule.action {
-        Action::Accept => rule.all_pods,
-        Action::Deny | Action::Pass => !rule.pods.is_empty() || !rule.own.is_empty(),
+/// Whether a rule that is not for everybody matches an unknown pod: certainly, or if that is a pod that it selects. None accepts one by its address.
+fn hit_unknown(rule: &Asking<'_>, in_blocks: bool) -> Hit {
+    let accepts = rule.rule.action == Action::Accept;
+    match rule.all_pods || (in_blocks && !accepts) {
+        true => Hit::Yes,
+        false if accepts || (rule.pods.is_empty() && rule.own.is_empty()) => Hit::No,
+        false => Hit::Perhaps,
     }
-}
-
-/// Whether a rule finds somebody by the address. None accepts an unknown pod so.
-fn by_address(rule: &Asking<'_>, kind: ClassKind) -> bool {
-    kind != ClassKind::UnknownPod || rule.rule.action != Action::Accept
 }
 
 /// SPEC: semantics 7.4: names of pods are the cluster's own.
