@@ -1,7 +1,10 @@
 //! A packet's way through a ruleset, step by step, as the kernel would take it.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use crate::netlink::examine::StrangeRule;
+use crate::netlink::strange::Does;
 use crate::ruleset::{Address, Chain, CtState, End, Hook, Match, Rule, Ruleset, Statement, Value, Verdict};
 
 /// The first packet of a connection, as a hook sees it.
@@ -45,18 +48,62 @@ pub struct Traced {
 /// Walks a packet through the base chain of its hook. An error names something the ruleset refers to and does not have, or a walk without end.
 pub fn trace(ruleset: &Ruleset, packet: &Packet) -> Result<Traced, String> {
     let base = ruleset.chains.iter().find(|(_, chain)| meets(chain, &packet.at));
-    let mut walker = Walker { ruleset, packet, number: packet.priority, comments: Vec::new(), origins: Vec::new() };
-    let end = match (base, &packet.at) {
-        (Some((name, _)), _) => walker.chain(name, 0)?,
+    let walked = match (base, &packet.at) {
+        (Some((name, _)), _) => walk(ruleset, &NO_STRANGERS, name, packet)?,
         // Nothing is bound to that link.
-        (None, At::Ingress { .. }) => Way::Back,
+        (None, At::Ingress { .. }) => Walked { number: packet.priority, ..Walked::default() },
         (None, at @ (At::Forward | At::Input)) => return Err(format!("no base chain for {at:?}")),
     };
-    let accepted = !matches!(end, Way::Dropped);
-    Ok(Traced { accepted, origins: walker.origins, comments: walker.comments, priority: walker.number })
+    let comments = walked.comments.into_iter().map(str::to_owned).collect();
+    Ok(Traced { accepted: walked.way != Way::Dropped, origins: walked.origins, comments, priority: walked.number })
 }
 
-fn meets(chain: &Chain, at: &At) -> bool {
+/// Rules that no ruleset has, by chain.
+pub(crate) type Strangers = BTreeMap<String, Vec<StrangeRule>>;
+
+pub(crate) static NO_STRANGERS: Strangers = BTreeMap::new();
+
+/// A packet's way through one base chain, and what it met there.
+#[derive(Debug, Default)]
+pub(crate) struct Walked<'a> {
+    pub(crate) way: Way,
+    pub(crate) number: u32,
+    pub(crate) origins: Vec<u32>,
+    pub(crate) comments: Vec<&'a str>,
+    pub(crate) chains: Vec<&'a str>,
+    /// What was looked up, where.
+    pub(crate) lookups: Vec<(&'a str, Key)>,
+}
+
+/// What is looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Key {
+    Address(IpAddr),
+    Number(u32),
+    /// The source of a packet, with its link or its destination.
+    Source,
+}
+
+/// How a chain ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Way {
+    Accepted,
+    Dropped,
+    /// Out of this chain, back to after the last jump.
+    #[default]
+    Back,
+}
+
+/// Walks a packet through a base chain. An error names something that is missing, a rule whose effect cannot be known, or a walk without end.
+pub(crate) fn walk<'a>(ruleset: &'a Ruleset, strangers: &'a Strangers, base: &'a str, packet: &'a Packet) -> Result<Walked<'a>, String> {
+    let walked = Walked { number: packet.priority, ..Walked::default() };
+    let mut walker = Walker { ruleset, strangers, packet, walked };
+    walker.walked.way = walker.chain(base, 0)?;
+    Ok(walker.walked)
+}
+
+/// Whether a chain is a base chain that a packet comes to.
+pub(crate) fn meets(chain: &Chain, at: &At) -> bool {
     match (&chain.hook, at) {
         (Some(Hook::Ingress { devices }), At::Ingress { link }) => devices.contains(link),
         (Some(Hook::Forward), At::Forward) | (Some(Hook::Input), At::Input) => true,
@@ -67,78 +114,93 @@ fn meets(chain: &Chain, at: &At) -> bool {
 /// The kernel allows 16 nested chains, gotos included.
 const DEPTH: usize = 16;
 
-enum Way {
-    Accepted,
-    Dropped,
-    /// Out of this chain, back to after the last jump.
-    Back,
-}
-
 struct Walker<'a> {
     ruleset: &'a Ruleset,
+    strangers: &'a Strangers,
     packet: &'a Packet,
-    number: u32,
-    comments: Vec<String>,
-    origins: Vec<u32>,
+    walked: Walked<'a>,
 }
 
-impl Walker<'_> {
-    fn chain(&mut self, name: &str, depth: usize) -> Result<Way, String> {
+impl<'a> Walker<'a> {
+    fn chain(&mut self, name: &'a str, depth: usize) -> Result<Way, String> {
         if depth > DEPTH {
             return Err(format!("chains nest deeper than {DEPTH} at `{name}`"));
         }
         let chain = self.ruleset.chains.get(name).ok_or_else(|| format!("no chain `{name}`"))?;
-        for rule in &chain.rules {
-            if !self.all_match(rule)? {
-                continue;
+        self.walked.chains.push(name);
+        let mut strange = self.strangers.get(name).map_or(&[][..], Vec::as_slice);
+        for (place, rule) in chain.rules.iter().map(Some).chain([None]).enumerate() {
+            while let Some((first, rest)) = strange.split_first().filter(|(first, _)| first.after <= place) {
+                strange = rest;
+                if let Some(way) = self.run_strange(name, first, depth)? {
+                    return Ok(way);
+                }
             }
-            if let Some(way) = self.run(rule, depth)? {
+            let Some(rule) = rule else { break };
+            if self.all_match(rule)?
+                && let Some(way) = self.run(rule, depth)?
+            {
                 return Ok(way);
             }
         }
         Ok(Way::Back)
     }
 
-    fn run(&mut self, rule: &Rule, depth: usize) -> Result<Option<Way>, String> {
+    fn run_strange(&mut self, chain: &str, it: &'a StrangeRule, depth: usize) -> Result<Option<Way>, String> {
+        match it.rule.run(self.packet, self.walked.number) {
+            Does::GoesOn(number) => {
+                self.walked.number = number;
+                Ok(None)
+            }
+            Does::Goes(verdict) => self.go(verdict, depth),
+            Does::Unknown => Err(format!("what {} in chain `{chain}` does is not known", it.rule.words())),
+        }
+    }
+
+    fn run(&mut self, rule: &'a Rule, depth: usize) -> Result<Option<Way>, String> {
         for statement in &rule.statements {
             let target = match statement {
                 Statement::Counter => {
-                    self.comments.extend(rule.comment.clone());
+                    self.walked.comments.extend(rule.comment.as_deref());
                     continue;
                 }
                 Statement::Log(origin) => {
-                    self.origins.push(*origin);
+                    self.walked.origins.push(*origin);
                     continue;
                 }
                 Statement::Set(value) => match self.value(value)? {
                     Some(number) => {
-                        self.number = number;
+                        self.walked.number = number;
                         continue;
                     }
                     // A lookup that finds nothing ends the rule, and the number stays.
                     None => return Ok(None),
                 },
                 Statement::Look(map) => match self.look(map)? {
-                    Some(chain) => Verdict::Goto(chain),
+                    Some(chain) => return self.chain(chain, depth + 1).map(Some),
                     None => return Ok(None),
                 },
-                Statement::Verdict(verdict) => verdict.clone(),
+                Statement::Verdict(verdict) => verdict,
             };
-            return match target {
-                Verdict::Accept => Ok(Some(Way::Accepted)),
-                Verdict::Drop => Ok(Some(Way::Dropped)),
-                Verdict::Return => Ok(Some(Way::Back)),
-                Verdict::Goto(chain) => self.chain(&chain, depth + 1).map(Some),
-                Verdict::Jump(chain) => match self.chain(&chain, depth + 1)? {
-                    Way::Back => Ok(None),
-                    way @ (Way::Accepted | Way::Dropped) => Ok(Some(way)),
-                },
-            };
+            return self.go(target, depth);
         }
         Ok(None)
     }
 
-    fn all_match(&self, rule: &Rule) -> Result<bool, String> {
+    fn go(&mut self, verdict: &'a Verdict, depth: usize) -> Result<Option<Way>, String> {
+        match verdict {
+            Verdict::Accept => Ok(Some(Way::Accepted)),
+            Verdict::Drop => Ok(Some(Way::Dropped)),
+            Verdict::Return => Ok(Some(Way::Back)),
+            Verdict::Goto(chain) => self.chain(chain, depth + 1).map(Some),
+            Verdict::Jump(chain) => match self.chain(chain, depth + 1)? {
+                Way::Back => Ok(None),
+                way @ (Way::Accepted | Way::Dropped) => Ok(Some(way)),
+            },
+        }
+    }
+
+    fn all_match(&mut self, rule: &'a Rule) -> Result<bool, String> {
         for condition in &rule.matches {
             if !self.matches(condition)? {
                 return Ok(false);
@@ -147,13 +209,13 @@ impl Walker<'_> {
         Ok(true)
     }
 
-    fn matches(&self, condition: &Match) -> Result<bool, String> {
+    fn matches(&mut self, condition: &'a Match) -> Result<bool, String> {
         let packet = self.packet;
         Ok(match condition {
             Match::Ct(state) => packet.state == *state,
             Match::Protocol(protocols) => protocols.contains(&packet.protocol),
             Match::Port { first, last } => packet.port.is_some_and(|port| (*first..=*last).contains(&port)),
-            Match::Number(number) => self.number == *number,
+            Match::Number(number) => self.walked.number == *number,
             // Connections are traced, and neighbour and listener discovery are none.
             Match::NeighbourDiscovery | Match::RouterSolicitationFrom(_) | Match::NeighbourDiscoveryFrom(_) => false,
             Match::ListenerDiscoveryFrom(_) | Match::ListenerReportFrom(_) => false,
@@ -164,8 +226,9 @@ impl Walker<'_> {
         })
     }
 
-    fn is_own(&self, family: Address, set: &str) -> Result<bool, String> {
-        let set = self.ruleset.sets.get(set).ok_or_else(|| format!("no set `{set}`"))?;
+    fn is_own(&mut self, family: Address, name: &'a str) -> Result<bool, String> {
+        self.walked.lookups.push((name, Key::Source));
+        let set = self.ruleset.sets.get(name).ok_or_else(|| format!("no set `{name}`"))?;
         let source = self.packet.source;
         match &self.packet.at {
             At::Ingress { link } => Ok(Address::of(source) == family && set.elements.contains(&(link.clone(), source))),
@@ -173,13 +236,14 @@ impl Walker<'_> {
         }
     }
 
-    fn is_pair(&self, family: Address, set: &str) -> Result<bool, String> {
-        let set = self.ruleset.pairs.get(set).ok_or_else(|| format!("no set `{set}`"))?;
+    fn is_pair(&mut self, family: Address, name: &'a str) -> Result<bool, String> {
+        self.walked.lookups.push((name, Key::Source));
+        let set = self.ruleset.pairs.get(name).ok_or_else(|| format!("no set `{name}`"))?;
         let (source, destination) = (self.packet.source, self.packet.destination);
         Ok(Address::of(source) == family && set.elements.contains(&(source, destination)))
     }
 
-    fn value(&self, value: &Value) -> Result<Option<u32>, String> {
+    fn value(&mut self, value: &'a Value) -> Result<Option<u32>, String> {
         let (end, family, map) = match value {
             Value::Zero => return Ok(Some(0)),
             Value::From { end, family, map } => (end, family, map),
@@ -191,6 +255,7 @@ impl Walker<'_> {
         if Address::of(address) != *family {
             return Ok(None);
         }
+        self.walked.lookups.push((map, Key::Address(address)));
         if let Some(exact) = self.ruleset.data.get(map) {
             return Ok(exact.elements.get(&address).copied());
         }
@@ -199,8 +264,9 @@ impl Walker<'_> {
         Ok(below.filter(|(_, (last, _))| address <= *last).map(|(_, (_, number))| *number))
     }
 
-    fn look(&self, map: &str) -> Result<Option<String>, String> {
+    fn look(&mut self, map: &'a str) -> Result<Option<&'a str>, String> {
+        self.walked.lookups.push((map, Key::Number(self.walked.number)));
         let found = self.ruleset.verdicts.get(map).ok_or_else(|| format!("no map `{map}`"))?;
-        Ok(found.elements.get(&self.number).cloned())
+        Ok(found.elements.get(&self.walked.number).map(String::as_str))
     }
 }

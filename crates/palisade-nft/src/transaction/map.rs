@@ -46,13 +46,7 @@ impl Map {
 
     /// The number of elements.
     pub fn len(&self) -> usize {
-        match self {
-            Map::Data(map) => map.elements.len(),
-            Map::Interval(map) => map.elements.len(),
-            Map::Verdict(map) => map.elements.len(),
-            Map::Sources(set) => set.elements.len(),
-            Map::Pairs(set) => set.elements.len(),
-        }
+        self.as_ref().len()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -78,6 +72,17 @@ impl MapRef<'_> {
             MapRef::Verdict(_) => MapKind::Numbers,
             MapRef::Sources(set) => MapKind::Sources(set.family),
             MapRef::Pairs(set) => MapKind::Pairs(set.family),
+        }
+    }
+
+    /// The number of elements.
+    pub(crate) fn len(self) -> usize {
+        match self {
+            MapRef::Data(map) => map.elements.len(),
+            MapRef::Interval(map) => map.elements.len(),
+            MapRef::Verdict(map) => map.elements.len(),
+            MapRef::Sources(set) => set.elements.len(),
+            MapRef::Pairs(set) => set.elements.len(),
         }
     }
 
