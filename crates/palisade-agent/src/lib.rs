@@ -2,6 +2,7 @@
 //!
 //! [`Agent`] brings the table of one node to what a model wants, and back to it. [`Book`] makes denials of logged packets: pure, the clock is an
 //! argument. [`Running`] is both at work in a network namespace, with a thread of its own.
+//! [`verification`] says whether a kernel does what a model wants.
 #![cfg(target_os = "linux")]
 #![warn(clippy::as_conversions)]
 
@@ -12,6 +13,7 @@ mod lock;
 mod names;
 mod packet;
 mod running;
+mod verify;
 
 pub use agent::{Agent, AgentError, Applied, Checked, Did, RuleCount};
 pub use book::{Book, Limits, Taken, Totals, Unreadable};
@@ -19,3 +21,4 @@ pub use denial::{Denial, DeniedBy, Name, Side};
 pub use lock::{Holder, Lock, LockError, bind, holder};
 pub use names::Names;
 pub use running::{Attention, Event, Running, StartError};
+pub use verify::{EnvironmentKind, FileError, Held, Ways, links_of, verification};
