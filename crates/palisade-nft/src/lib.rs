@@ -11,11 +11,13 @@
 #![warn(clippy::as_conversions)]
 
 mod ids;
+mod interleave;
 mod leaf;
 mod leaves;
 mod lower;
 mod netlink;
 mod object;
+mod plan;
 mod render;
 mod ruleset;
 mod sources;
@@ -24,6 +26,7 @@ mod transaction;
 mod verify;
 
 pub use ids::Ids;
+pub use interleave::{Fate, Standing, fates, states};
 pub use lower::{NodeView, lower};
 pub use netlink::batch::{Encoded, Expected};
 pub use netlink::decode::{Counted, Dump, Kept, Listed, counters, decode, items, listed};
@@ -31,6 +34,7 @@ pub use netlink::encode::encode;
 pub use netlink::examine::{Examined, Force, Policy, Stance, examine};
 pub use netlink::uapi;
 pub use object::{Foreign, Object, Unwritable};
+pub use plan::{Step, plan, replace};
 pub use render::render;
 pub use ruleset::{
     Address, Chain, CtState, DataMap, End, Guard, Hook, IntervalMap, LOG_GROUP, LOG_PREFIX, Match, Neighbour, Origin, PairSet, Rule,
@@ -39,5 +43,5 @@ pub use ruleset::{
 pub use trace::{At, Packet, Traced, trace};
 pub use transaction::apply::{Cause, Refused, apply};
 pub use transaction::map::{Map, MapKind};
-pub use transaction::{Change, Transaction};
+pub use transaction::{Change, Table, Transaction};
 pub use verify::{Compared, CounterExample, Difference, DifferenceKind, Effect, Fared, Verified, fare, verify};

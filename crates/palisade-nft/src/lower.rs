@@ -153,6 +153,17 @@ pub(crate) fn fate_rule(accepted: bool, number: u32, origin: &Origin) -> Rule {
 }
 
 fn add_program(name: &str, direction: Direction, program: Programmed<'_>, ruleset: &mut Ruleset) {
+    ruleset.verdicts.insert(program_map(name), VerdictMap { elements: program.leaves });
+    ruleset.chains.insert(name.to_owned(), program_chain(name, direction, program.itself, program.rest));
+}
+
+/// The name of the map from classes to the leaves of a program.
+pub(crate) fn program_map(name: &str) -> String {
+    format!("{name}-leaves")
+}
+
+/// The chain of a program: where the subject is its own peer to one leaf, else by the peer's class, else to the leaf of the rest.
+pub(crate) fn program_chain(name: &str, direction: Direction, itself: &str, rest: &str) -> Chain {
     let peer = match direction {
         Direction::Egress => ruleset::End::Destination,
         Direction::Ingress => ruleset::End::Source,
@@ -160,7 +171,7 @@ fn add_program(name: &str, direction: Direction, program: Programmed<'_>, rulese
     // The sender's TOS fills the number before the hook; a miss must not leave it there.
     let mut rules = vec![Rule::set(Value::Zero)];
     for family in Address::BOTH {
-        let itself = Rule::to(Verdict::Goto(program.itself.to_owned()));
+        let itself = Rule::to(Verdict::Goto(itself.to_owned()));
         rules.push(itself.when(Match::Pair { family, set: selves(family) }));
     }
     for family in Address::BOTH {
@@ -170,11 +181,9 @@ fn add_program(name: &str, direction: Direction, program: Programmed<'_>, rulese
         let by_range = Rule::set(Value::From { end: peer, family, map: format!("net{}", family.digit()) });
         rules.push(by_range.when(Match::Number(0)));
     }
-    let map = format!("{name}-leaves");
-    rules.push(Rule { statements: vec![Statement::Look(map.clone())], ..Rule::default() });
-    rules.push(Rule::to(Verdict::Goto(program.rest.to_owned())));
-    ruleset.verdicts.insert(map, VerdictMap { elements: program.leaves });
-    ruleset.chains.insert(name.to_owned(), Chain { hook: None, rules });
+    rules.push(Rule { statements: vec![Statement::Look(program_map(name))], ..Rule::default() });
+    rules.push(Rule::to(Verdict::Goto(rest.to_owned())));
+    Chain { hook: None, rules }
 }
 
 fn direction_chain(direction: Direction) -> Chain {

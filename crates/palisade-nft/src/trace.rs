@@ -1,6 +1,6 @@
 //! A packet's way through a ruleset, step by step, as the kernel would take it.
 
-use std::collections::BTreeMap;
+use std::marker::PhantomData;
 use std::net::IpAddr;
 
 use crate::netlink::examine::StrangeRule;
@@ -47,59 +47,73 @@ pub struct Traced {
 
 /// Walks a packet through the base chain of its hook. An error names something the ruleset refers to and does not have, or a walk without end.
 pub fn trace(ruleset: &Ruleset, packet: &Packet) -> Result<Traced, String> {
-    let base = ruleset.chains.iter().find(|(_, chain)| meets(chain, &packet.at));
-    let walked = match (base, &packet.at) {
-        (Some((name, _)), _) => walk(ruleset, &NO_STRANGERS, name, packet)?,
+    match (base(ruleset, &packet.at), &packet.at) {
+        (Some(name), _) => walk(ruleset, packet, name),
         // Nothing is bound to that link.
-        (None, At::Ingress { .. }) => Walked { number: packet.priority, ..Walked::default() },
-        (None, at @ (At::Forward | At::Input)) => return Err(format!("no base chain for {at:?}")),
-    };
-    let comments = walked.comments.into_iter().map(str::to_owned).collect();
-    Ok(Traced { accepted: walked.way != Way::Dropped, origins: walked.origins, comments, priority: walked.number })
+        (None, At::Ingress { .. }) => Ok(Traced { accepted: true, origins: Vec::new(), comments: Vec::new(), priority: packet.priority }),
+        (None, at @ (At::Forward | At::Input)) => Err(format!("no base chain for {at:?}")),
+    }
 }
 
-/// Rules that no ruleset has, by chain.
-pub(crate) type Strangers = BTreeMap<String, Vec<StrangeRule>>;
-
-pub(crate) static NO_STRANGERS: Strangers = BTreeMap::new();
-
-/// A packet's way through one base chain, and what it met there.
-#[derive(Debug, Default)]
-pub(crate) struct Walked<'a> {
-    pub(crate) way: Way,
-    pub(crate) number: u32,
-    pub(crate) origins: Vec<u32>,
-    pub(crate) comments: Vec<&'a str>,
-    pub(crate) chains: Vec<&'a str>,
-    /// What was looked up, where.
-    pub(crate) lookups: Vec<(&'a str, Key)>,
+/// The name of the base chain of a hook.
+pub(crate) fn base<'a>(ruleset: &'a Ruleset, at: &At) -> Option<&'a str> {
+    ruleset.chains.iter().find(|(_, chain)| meets(chain, at)).map(|(name, _)| name.as_str())
 }
 
-/// What is looked up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Key {
-    Address(IpAddr),
-    Number(u32),
-    /// The source of a packet, with its link or its destination.
-    Source,
+/// Walks a packet through a base chain.
+pub(crate) fn walk<'a>(reads: impl Reads<'a>, packet: &Packet, base: &str) -> Result<Traced, String> {
+    walk_to_end(reads, packet, base).map(|(traced, _)| traced)
 }
 
-/// How a chain ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Way {
-    Accepted,
-    Dropped,
-    /// Out of this chain, back to after the last jump.
-    #[default]
-    Back,
+/// Walks a packet through a base chain, and says how that ended.
+pub(crate) fn walk_to_end<'a>(reads: impl Reads<'a>, packet: &Packet, base: &str) -> Result<(Traced, Way), String> {
+    let mut walker = Walker { reads, packet, number: packet.priority, comments: Vec::new(), origins: Vec::new(), of: PhantomData };
+    let way = walker.chain(base, 0)?;
+    let accepted = way != Way::Dropped;
+    Ok((Traced { accepted, origins: walker.origins, comments: walker.comments, priority: walker.number }, way))
 }
 
-/// Walks a packet through a base chain. An error names something that is missing, a rule whose effect cannot be known, or a walk without end.
-pub(crate) fn walk<'a>(ruleset: &'a Ruleset, strangers: &'a Strangers, base: &'a str, packet: &'a Packet) -> Result<Walked<'a>, String> {
-    let walked = Walked { number: packet.priority, ..Walked::default() };
-    let mut walker = Walker { ruleset, strangers, packet, walked };
-    walker.walked.way = walker.chain(base, 0)?;
-    Ok(walker.walked)
+/// What a packet reads on its way. An error names what is not there.
+pub(crate) trait Reads<'a> {
+    fn rules(&mut self, chain: &str) -> Result<&'a [Rule], String>;
+    fn is_source(&mut self, set: &str, link: &str, source: IpAddr) -> Result<bool, String>;
+    fn is_pair(&mut self, set: &str, pair: (IpAddr, IpAddr)) -> Result<bool, String>;
+    fn number(&mut self, map: &str, address: IpAddr) -> Result<Option<u32>, String>;
+    fn target(&mut self, map: &str, number: u32) -> Result<Option<&'a str>, String>;
+    /// Rules of a chain that no ruleset has.
+    fn strange(&mut self, _chain: &str) -> &'a [StrangeRule] {
+        &[]
+    }
+}
+
+impl<'a> Reads<'a> for &'a Ruleset {
+    fn rules(&mut self, chain: &str) -> Result<&'a [Rule], String> {
+        self.chains.get(chain).map(|it| it.rules.as_slice()).ok_or_else(|| format!("no chain `{chain}`"))
+    }
+
+    fn is_source(&mut self, set: &str, link: &str, source: IpAddr) -> Result<bool, String> {
+        let found = self.sets.get(set).ok_or_else(|| format!("no set `{set}`"))?;
+        Ok(found.elements.contains(&(link.to_owned(), source)))
+    }
+
+    fn is_pair(&mut self, set: &str, pair: (IpAddr, IpAddr)) -> Result<bool, String> {
+        let found = self.pairs.get(set).ok_or_else(|| format!("no set `{set}`"))?;
+        Ok(found.elements.contains(&pair))
+    }
+
+    fn number(&mut self, map: &str, address: IpAddr) -> Result<Option<u32>, String> {
+        if let Some(exact) = self.data.get(map) {
+            return Ok(exact.elements.get(&address).copied());
+        }
+        let ranges = self.intervals.get(map).ok_or_else(|| format!("no map `{map}`"))?;
+        let below = ranges.elements.range(..=address).next_back();
+        Ok(below.filter(|(_, (last, _))| address <= *last).map(|(_, (_, number))| *number))
+    }
+
+    fn target(&mut self, map: &str, number: u32) -> Result<Option<&'a str>, String> {
+        let found = self.verdicts.get(map).ok_or_else(|| format!("no map `{map}`"))?;
+        Ok(found.elements.get(&number).map(String::as_str))
+    }
 }
 
 /// Whether a chain is a base chain that a packet comes to.
@@ -114,22 +128,32 @@ pub(crate) fn meets(chain: &Chain, at: &At) -> bool {
 /// The kernel allows 16 nested chains, gotos included.
 const DEPTH: usize = 16;
 
-struct Walker<'a> {
-    ruleset: &'a Ruleset,
-    strangers: &'a Strangers,
-    packet: &'a Packet,
-    walked: Walked<'a>,
+/// How a chain ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Accepted,
+    Dropped,
+    /// Out of this chain, back to after the last jump.
+    Back,
 }
 
-impl<'a> Walker<'a> {
-    fn chain(&mut self, name: &'a str, depth: usize) -> Result<Way, String> {
+struct Walker<'a, 'p, R> {
+    reads: R,
+    packet: &'p Packet,
+    number: u32,
+    comments: Vec<String>,
+    origins: Vec<u32>,
+    of: PhantomData<&'a Ruleset>,
+}
+
+impl<'a, R: Reads<'a>> Walker<'a, '_, R> {
+    fn chain(&mut self, name: &str, depth: usize) -> Result<Way, String> {
         if depth > DEPTH {
             return Err(format!("chains nest deeper than {DEPTH} at `{name}`"));
         }
-        let chain = self.ruleset.chains.get(name).ok_or_else(|| format!("no chain `{name}`"))?;
-        self.walked.chains.push(name);
-        let mut strange = self.strangers.get(name).map_or(&[][..], Vec::as_slice);
-        for (place, rule) in chain.rules.iter().map(Some).chain([None]).enumerate() {
+        let rules = self.reads.rules(name)?;
+        let mut strange = self.reads.strange(name);
+        for (place, rule) in rules.iter().map(Some).chain([None]).enumerate() {
             while let Some((first, rest)) = strange.split_first().filter(|(first, _)| first.after <= place) {
                 strange = rest;
                 if let Some(way) = self.run_strange(name, first, depth)? {
@@ -137,19 +161,20 @@ impl<'a> Walker<'a> {
                 }
             }
             let Some(rule) = rule else { break };
-            if self.all_match(rule)?
-                && let Some(way) = self.run(rule, depth)?
-            {
+            if !self.all_match(rule)? {
+                continue;
+            }
+            if let Some(way) = self.run(rule, depth)? {
                 return Ok(way);
             }
         }
         Ok(Way::Back)
     }
 
-    fn run_strange(&mut self, chain: &str, it: &'a StrangeRule, depth: usize) -> Result<Option<Way>, String> {
-        match it.rule.run(self.packet, self.walked.number) {
+    fn run_strange(&mut self, chain: &str, it: &StrangeRule, depth: usize) -> Result<Option<Way>, String> {
+        match it.rule.run(self.packet, self.number) {
             Does::GoesOn(number) => {
-                self.walked.number = number;
+                self.number = number;
                 Ok(None)
             }
             Does::Goes(verdict) => self.go(verdict, depth),
@@ -157,37 +182,37 @@ impl<'a> Walker<'a> {
         }
     }
 
-    fn run(&mut self, rule: &'a Rule, depth: usize) -> Result<Option<Way>, String> {
+    fn run(&mut self, rule: &Rule, depth: usize) -> Result<Option<Way>, String> {
         for statement in &rule.statements {
             let target = match statement {
                 Statement::Counter => {
-                    self.walked.comments.extend(rule.comment.as_deref());
+                    self.comments.extend(rule.comment.clone());
                     continue;
                 }
                 Statement::Log(origin) => {
-                    self.walked.origins.push(*origin);
+                    self.origins.push(*origin);
                     continue;
                 }
                 Statement::Set(value) => match self.value(value)? {
                     Some(number) => {
-                        self.walked.number = number;
+                        self.number = number;
                         continue;
                     }
                     // A lookup that finds nothing ends the rule, and the number stays.
                     None => return Ok(None),
                 },
-                Statement::Look(map) => match self.look(map)? {
-                    Some(chain) => return self.chain(chain, depth + 1).map(Some),
+                Statement::Look(map) => match self.reads.target(map, self.number)? {
+                    Some(chain) => Verdict::Goto(chain.to_owned()),
                     None => return Ok(None),
                 },
-                Statement::Verdict(verdict) => verdict,
+                Statement::Verdict(verdict) => verdict.clone(),
             };
-            return self.go(target, depth);
+            return self.go(&target, depth);
         }
         Ok(None)
     }
 
-    fn go(&mut self, verdict: &'a Verdict, depth: usize) -> Result<Option<Way>, String> {
+    fn go(&mut self, verdict: &Verdict, depth: usize) -> Result<Option<Way>, String> {
         match verdict {
             Verdict::Accept => Ok(Some(Way::Accepted)),
             Verdict::Drop => Ok(Some(Way::Dropped)),
@@ -200,7 +225,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    fn all_match(&mut self, rule: &'a Rule) -> Result<bool, String> {
+    fn all_match(&mut self, rule: &Rule) -> Result<bool, String> {
         for condition in &rule.matches {
             if !self.matches(condition)? {
                 return Ok(false);
@@ -209,13 +234,13 @@ impl<'a> Walker<'a> {
         Ok(true)
     }
 
-    fn matches(&mut self, condition: &'a Match) -> Result<bool, String> {
+    fn matches(&mut self, condition: &Match) -> Result<bool, String> {
         let packet = self.packet;
         Ok(match condition {
             Match::Ct(state) => packet.state == *state,
             Match::Protocol(protocols) => protocols.contains(&packet.protocol),
             Match::Port { first, last } => packet.port.is_some_and(|port| (*first..=*last).contains(&port)),
-            Match::Number(number) => self.walked.number == *number,
+            Match::Number(number) => self.number == *number,
             // Connections are traced, and neighbour and listener discovery are none.
             Match::NeighbourDiscovery | Match::RouterSolicitationFrom(_) | Match::NeighbourDiscoveryFrom(_) => false,
             Match::ListenerDiscoveryFrom(_) | Match::ListenerReportFrom(_) => false,
@@ -226,24 +251,20 @@ impl<'a> Walker<'a> {
         })
     }
 
-    fn is_own(&mut self, family: Address, name: &'a str) -> Result<bool, String> {
-        self.walked.lookups.push((name, Key::Source));
-        let set = self.ruleset.sets.get(name).ok_or_else(|| format!("no set `{name}`"))?;
+    fn is_own(&mut self, family: Address, set: &str) -> Result<bool, String> {
         let source = self.packet.source;
         match &self.packet.at {
-            At::Ingress { link } => Ok(Address::of(source) == family && set.elements.contains(&(link.clone(), source))),
+            At::Ingress { link } => Ok(Address::of(source) == family && self.reads.is_source(set, link, source)?),
             At::Forward | At::Input => Err("the link is known at ingress only".to_owned()),
         }
     }
 
-    fn is_pair(&mut self, family: Address, name: &'a str) -> Result<bool, String> {
-        self.walked.lookups.push((name, Key::Source));
-        let set = self.ruleset.pairs.get(name).ok_or_else(|| format!("no set `{name}`"))?;
+    fn is_pair(&mut self, family: Address, set: &str) -> Result<bool, String> {
         let (source, destination) = (self.packet.source, self.packet.destination);
-        Ok(Address::of(source) == family && set.elements.contains(&(source, destination)))
+        Ok(Address::of(source) == family && self.reads.is_pair(set, (source, destination))?)
     }
 
-    fn value(&mut self, value: &'a Value) -> Result<Option<u32>, String> {
+    fn value(&mut self, value: &Value) -> Result<Option<u32>, String> {
         let (end, family, map) = match value {
             Value::Zero => return Ok(Some(0)),
             Value::From { end, family, map } => (end, family, map),
@@ -252,21 +273,6 @@ impl<'a> Walker<'a> {
             End::Source => self.packet.source,
             End::Destination => self.packet.destination,
         };
-        if Address::of(address) != *family {
-            return Ok(None);
-        }
-        self.walked.lookups.push((map, Key::Address(address)));
-        if let Some(exact) = self.ruleset.data.get(map) {
-            return Ok(exact.elements.get(&address).copied());
-        }
-        let ranges = self.ruleset.intervals.get(map).ok_or_else(|| format!("no map `{map}`"))?;
-        let below = ranges.elements.range(..=address).next_back();
-        Ok(below.filter(|(_, (last, _))| address <= *last).map(|(_, (_, number))| *number))
-    }
-
-    fn look(&mut self, map: &'a str) -> Result<Option<&'a str>, String> {
-        self.walked.lookups.push((map, Key::Number(self.walked.number)));
-        let found = self.ruleset.verdicts.get(map).ok_or_else(|| format!("no map `{map}`"))?;
-        Ok(found.elements.get(&self.walked.number).map(String::as_str))
+        if Address::of(address) == *family { self.reads.number(map, address) } else { Ok(None) }
     }
 }

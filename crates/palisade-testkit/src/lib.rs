@@ -7,6 +7,7 @@
 //! - [`coverage`] counts which forms of rule the scenarios decide by.
 //! - [`features`] says what a cluster has that a judge can stumble over.
 //! - [`generate`] makes random clusters and questions, [`shrink`] makes what they find small, [`random`] makes it happen again.
+//! - [`interleaved`] runs a planned change of a ruleset with a packet at every moment of it.
 //! - [`mutate`] breaks manifests, as text and as objects.
 //! - [`nodes`] sends connections through the rulesets of the nodes on their way.
 //! - [`scenario`] reads a folder of `scenarios/` into probes and steps; it does not read the cluster.
@@ -21,6 +22,7 @@ pub mod coverage;
 pub mod differential;
 pub mod features;
 pub mod generate;
+pub mod interleaved;
 pub mod mutate;
 pub mod nodes;
 pub mod objects;

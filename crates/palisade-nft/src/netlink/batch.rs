@@ -4,10 +4,12 @@ use palisade_netlink::{Header, Writer};
 
 use crate::netlink::uapi::{BATCH_GENERATION, INET, SUBSYSTEM, flag, message};
 use crate::object::{Object, Unwritable};
+use crate::transaction::Table;
 
 /// A transaction in the making.
 #[derive(Debug)]
 pub(crate) struct Batch {
+    pub(crate) table: Table,
     writer: Writer,
     first: u32,
     /// By sequence number, from `first` on.
@@ -37,14 +39,14 @@ pub struct Encoded {
 }
 
 impl Batch {
-    /// A transaction whose messages are numbered from `first` on.
-    pub(crate) fn new(first: u32, expected: Expected) -> Batch {
+    /// A transaction on a table whose messages are numbered from `first` on.
+    pub(crate) fn new(table: Table, first: u32, expected: Expected) -> Batch {
         let mut writer = Writer::default();
         writer.message(limit(message::BATCH_BEGIN, first), |writer| match expected {
             Expected::Anything => {}
             Expected::Generation(generation) => writer.u32(BATCH_GENERATION, generation),
         });
-        Batch { writer, first, objects: vec![Object::Batch], last: None, too_long: None }
+        Batch { table, writer, first, objects: vec![Object::Batch], last: None, too_long: None }
     }
 
     pub(crate) fn push(&mut self, object: Object, kind: u16, flags: u16, body: impl FnOnce(&mut Writer)) {

@@ -8,7 +8,7 @@ use crate::netlink::batch::{Batch, Encoded, Expected};
 use crate::netlink::expression;
 use crate::netlink::map::{self, Element, Shape};
 use crate::netlink::rule;
-use crate::netlink::uapi::{TABLE, chain, element, flag, message, rule as rule_attribute, set, table};
+use crate::netlink::uapi::{chain, element, flag, message, rule as rule_attribute, set, table};
 use crate::object::{Object, Unwritable};
 use crate::ruleset::{Hook, INGRESS_PRIORITY, Rule};
 use crate::transaction::map::Map;
@@ -23,7 +23,7 @@ const LIST: usize = 48 * 1024;
 
 /// The bytes of a transaction. Its messages are numbered from `first` on.
 pub fn encode(transaction: &Transaction, first: u32, expected: Expected) -> Result<Encoded, Unwritable> {
-    let mut batch = Batch::new(first, expected);
+    let mut batch = Batch::new(transaction.table, first, expected);
     let (mut sets, mut places) = (Sets(0), Places::default());
     for change in &transaction.changes {
         write(&mut batch, &mut sets, change.object(&mut places), change)?;
@@ -34,29 +34,37 @@ pub fn encode(transaction: &Transaction, first: u32, expected: Expected) -> Resu
 const ADD: u16 = flag::CREATE | flag::EXCLUSIVE;
 
 fn write(batch: &mut Batch, sets: &mut Sets, object: Object, change: &Change) -> Result<(), Unwritable> {
+    let own = batch.table.name();
     match change {
         Change::AddTable => batch.push(object, message::NEW_TABLE, ADD, |writer| {
-            writer.text(table::NAME, TABLE);
+            writer.text(table::NAME, own);
             writer.u32(table::FLAGS, 0);
             writer.bytes(table::USERDATA, &comment(TABLE_COMMENT));
         }),
         Change::DeleteTable => {
             // Only what is there can be deleted.
             batch.push(object.clone(), message::NEW_TABLE, flag::CREATE, |writer| {
-                writer.text(table::NAME, TABLE);
+                writer.text(table::NAME, own);
                 writer.u32(table::FLAGS, 0);
             });
-            batch.push(object, message::DELETE_TABLE, 0, |writer| writer.text(table::NAME, TABLE));
+            batch.push(object, message::DELETE_TABLE, 0, |writer| writer.text(table::NAME, own));
+        }
+        Change::FlushTable => {
+            batch.push(object.clone(), message::NEW_TABLE, flag::CREATE, |writer| {
+                writer.text(table::NAME, own);
+                writer.u32(table::FLAGS, 0);
+            });
+            batch.push(object, message::DELETE_RULE, 0, |writer| writer.text(rule_attribute::TABLE, own));
         }
         Change::AddChain { name, hook } => add_chain(batch, object, name, hook.as_ref())?,
         Change::DeleteChain(name) => batch.push(object, message::DELETE_CHAIN, 0, |writer| {
-            writer.text(chain::TABLE, TABLE);
+            writer.text(chain::TABLE, own);
             writer.text(chain::NAME, name);
         }),
         Change::AddDevices { chain, devices } => change_devices(batch, object, message::NEW_CHAIN, chain, devices)?,
         Change::DeleteDevices { chain, devices } => change_devices(batch, object, message::DELETE_CHAIN, chain, devices)?,
         Change::FlushChain(name) => batch.push(object, message::DELETE_RULE, 0, |writer| {
-            writer.text(rule_attribute::TABLE, TABLE);
+            writer.text(rule_attribute::TABLE, own);
             writer.text(rule_attribute::CHAIN, name);
         }),
         Change::AppendRule { chain, rule } => add_rule(batch, sets, object, chain, rule)?,
@@ -64,7 +72,7 @@ fn write(batch: &mut Batch, sets: &mut Sets, object: Object, change: &Change) ->
             sets.declare(batch, object, name, Shape::of(*kind), ADD, None);
         }
         Change::DeleteMap(name) => batch.push(object, message::DELETE_SET, 0, |writer| {
-            writer.text(set::TABLE, TABLE);
+            writer.text(set::TABLE, own);
             writer.text(set::NAME, name);
         }),
         Change::AddElements { map, elements } => {
@@ -86,6 +94,7 @@ fn elements_of(object: &Object, elements: &Map) -> Result<Vec<Element>, Unwritab
 }
 
 fn add_chain(batch: &mut Batch, object: Object, name: &str, hook: Option<&Hook>) -> Result<(), Unwritable> {
+    let own = batch.table.name();
     let none = BTreeSet::new();
     let devices = match hook {
         Some(Hook::Ingress { devices }) => devices,
@@ -93,7 +102,7 @@ fn add_chain(batch: &mut Batch, object: Object, name: &str, hook: Option<&Hook>)
     };
     check_links(&object, devices)?;
     batch.push(object, message::NEW_CHAIN, ADD, |writer| {
-        writer.text(chain::TABLE, TABLE);
+        writer.text(chain::TABLE, own);
         writer.text(chain::NAME, name);
         let Some(hook) = hook else { return };
         writer.text(chain::TYPE, "filter");
@@ -111,11 +120,12 @@ fn add_chain(batch: &mut Batch, object: Object, name: &str, hook: Option<&Hook>)
 
 /// Tells a chain of devices of it. Without a priority, the chain must be there.
 fn change_devices(batch: &mut Batch, object: Object, kind: u16, name: &str, devices: &BTreeSet<String>) -> Result<(), Unwritable> {
+    let own = batch.table.name();
     check_links(&object, devices)?;
     // A message without devices would mean the whole chain.
     if !devices.is_empty() {
         batch.push(object, kind, 0, |writer| {
-            writer.text(chain::TABLE, TABLE);
+            writer.text(chain::TABLE, own);
             writer.text(chain::NAME, name);
             writer.nest(chain::HOOK, |writer| {
                 writer.u32(chain::HOOK_NUMBER, chain::INGRESS);
@@ -155,9 +165,10 @@ struct Sets(u32);
 
 impl Sets {
     fn declare(&mut self, batch: &mut Batch, object: Object, name: &str, shape: Shape, flags: u16, size: Option<u32>) -> u32 {
+        let own = batch.table.name();
         self.0 += 1;
         batch.push(object, message::NEW_SET, flags, |writer| {
-            writer.text(set::TABLE, TABLE);
+            writer.text(set::TABLE, own);
             writer.text(set::NAME, name);
             shape.write(writer, self.0, size);
         });
@@ -188,11 +199,12 @@ struct Elements<'a> {
 
 impl Elements<'_> {
     fn all(&self, batch: &mut Batch, elements: &[Element]) {
+        let own = batch.table.name();
         let mut rest = elements.iter().peekable();
         // A message without elements would mean all of them.
         while rest.peek().is_some() {
             batch.push(self.object.clone(), self.kind, self.flags, |writer| {
-                writer.text(element::TABLE, TABLE);
+                writer.text(element::TABLE, own);
                 writer.text(element::SET, self.set);
                 if let Some(id) = self.id {
                     writer.u32(element::SET_ID, id);
@@ -213,10 +225,11 @@ impl Elements<'_> {
 }
 
 fn add_rule(batch: &mut Batch, sets: &mut Sets, object: Object, chain: &str, it: &Rule) -> Result<(), Unwritable> {
+    let own = batch.table.name();
     let userdata = it.comment.as_deref().map(|text| rule_comment(&object, text)).transpose()?;
     let expressions = rule::lower(it, |protocols| sets.add_protocols(batch, &object, protocols));
     batch.push(object, message::NEW_RULE, flag::CREATE | flag::APPEND, |writer| {
-        writer.text(rule_attribute::TABLE, TABLE);
+        writer.text(rule_attribute::TABLE, own);
         writer.text(rule_attribute::CHAIN, chain);
         writer.nest(rule_attribute::EXPRESSIONS, |writer| expression::write(writer, &expressions));
         if let Some(userdata) = userdata {

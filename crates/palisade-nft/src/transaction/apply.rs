@@ -130,6 +130,7 @@ impl State {
                 self.coming.clear();
                 Ok(())
             }
+            Change::FlushTable => self.flush_table(),
             Change::AddChain { name, hook } => self.add_chain(name, hook.clone()),
             Change::DeleteChain(name) => self.delete_chain(name),
             Change::AddDevices { chain, devices } => self.add_devices(chain, devices),
@@ -141,6 +142,12 @@ impl State {
             Change::AddElements { map, elements } => self.add_elements(map, elements),
             Change::DeleteElements { map, elements } => self.delete_elements(map, elements),
         }
+    }
+
+    fn flush_table(&mut self) -> Result<(), Cause> {
+        // The message creates what it empties.
+        let chains: Vec<String> = self.table.get_or_insert_default().chains.keys().cloned().collect();
+        chains.iter().try_for_each(|it| self.flush(it))
     }
 
     fn ruleset(&mut self) -> Result<&mut Ruleset, Cause> {

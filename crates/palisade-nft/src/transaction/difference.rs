@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::ruleset::{Chain, Hook, Match, Rule, Ruleset, Statement, Value};
-use crate::transaction::{Change, Transaction};
+use crate::transaction::{Change, Table, Transaction};
 
 impl Ruleset {
     /// The plain difference: what turns the table that holds `old` into one that holds this, in an order that the kernel accepts.
@@ -47,7 +47,7 @@ impl Ruleset {
             let rules = self.chains.get(*name).map_or(&[][..], |chain| &chain.rules);
             changes.extend(rules.iter().map(|rule| Change::AppendRule { chain: (*name).to_owned(), rule: rule.clone() }));
         }
-        Transaction { changes }
+        Transaction { table: Table::Own, changes }
     }
 }
 
@@ -89,7 +89,8 @@ fn devices(chain: &Chain) -> Option<&BTreeSet<String>> {
     }
 }
 
-fn same(old: &[Rule], new: &[Rule]) -> bool {
+/// Whether rules are kept as the same.
+pub(crate) fn same(old: &[Rule], new: &[Rule]) -> bool {
     old.len() == new.len() && old.iter().zip(new).all(|(old, new)| old == new || old.as_kept() == new.as_kept())
 }
 

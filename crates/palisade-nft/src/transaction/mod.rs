@@ -3,7 +3,7 @@
 //! A transaction says what happens in which order and knows nothing of what is there: `apply` does, and so does the kernel.
 
 pub(crate) mod apply;
-mod difference;
+pub(crate) mod difference;
 mod elements;
 pub(crate) mod map;
 #[cfg(test)]
@@ -12,6 +12,7 @@ mod validate;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::netlink::uapi;
 use crate::object::Object;
 use crate::ruleset::{Hook, Rule, Ruleset};
 use crate::transaction::map::{Map, MapKind};
@@ -19,7 +20,20 @@ use crate::transaction::map::{Map, MapKind};
 /// Changes that are in force together or not at all, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transaction {
+    pub table: Table,
     pub changes: Vec<Change>,
+}
+
+/// The tables that are ours, all of the family `inet`. A packet must pass each that is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Table {
+    /// The one that stays.
+    #[default]
+    Own,
+    /// Stands beside it while all of it is replaced.
+    Next,
+    /// Stands beside both where somebody died while that was done.
+    Again,
 }
 
 /// One change. What it adds must not be there yet, and what it deletes must be there.
@@ -28,6 +42,8 @@ pub enum Change {
     AddTable,
     /// With all that is in it, and whether it is there or not.
     DeleteTable,
+    /// Deletes all rules of all chains, if there is a table.
+    FlushTable,
     /// Without rules. A base chain if it has a hook.
     AddChain {
         name: String,
@@ -69,17 +85,33 @@ pub enum Change {
     },
 }
 
+impl Table {
+    pub const ALL: [Table; 3] = [Table::Own, Table::Next, Table::Again];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Table::Own => uapi::TABLE,
+            Table::Next => "palisade-next",
+            Table::Again => "palisade-again",
+        }
+    }
+}
+
 impl Transaction {
-    /// Puts a whole ruleset in place of whatever is there.
+    /// Puts a whole ruleset in place of whatever is there. Safe against packets on their way only where nothing is.
     pub fn load(ruleset: &Ruleset) -> Transaction {
-        let mut transaction = Transaction { changes: vec![Change::DeleteTable, Change::AddTable] };
+        Transaction::load_into(Table::Own, ruleset)
+    }
+
+    pub(crate) fn load_into(table: Table, ruleset: &Ruleset) -> Transaction {
+        let mut transaction = Transaction { table, changes: vec![Change::DeleteTable, Change::AddTable] };
         transaction.changes.extend(ruleset.changes_since(&Ruleset::default()).changes);
         transaction
     }
 
     /// Removes the table, whether it is there or not.
     pub fn unload() -> Transaction {
-        Transaction { changes: vec![Change::DeleteTable] }
+        Transaction { table: Table::Own, changes: vec![Change::DeleteTable] }
     }
 
     /// Whether it says nothing to the kernel.
@@ -93,7 +125,7 @@ impl Change {
         match self {
             Change::AddElements { elements, .. } | Change::DeleteElements { elements, .. } => elements.is_empty(),
             Change::AddDevices { devices, .. } | Change::DeleteDevices { devices, .. } => devices.is_empty(),
-            Change::AddTable | Change::DeleteTable | Change::AddMap { .. } | Change::DeleteMap(_) => false,
+            Change::AddTable | Change::DeleteTable | Change::FlushTable | Change::AddMap { .. } | Change::DeleteMap(_) => false,
             Change::AddChain { .. } | Change::DeleteChain(_) | Change::FlushChain(_) | Change::AppendRule { .. } => false,
         }
     }
@@ -101,7 +133,7 @@ impl Change {
     /// What the change is about, as errors name it.
     pub(crate) fn object(&self, places: &mut Places) -> Object {
         match self {
-            Change::AddTable | Change::DeleteTable => Object::Table,
+            Change::AddTable | Change::DeleteTable | Change::FlushTable => Object::Table,
             Change::AddChain { name, .. } | Change::DeleteChain(name) | Change::FlushChain(name) => Object::Chain(name.clone()),
             Change::AddDevices { chain, .. } | Change::DeleteDevices { chain, .. } => Object::Chain(chain.clone()),
             Change::AppendRule { chain, .. } => Object::Rule { chain: chain.clone(), index: places.next(chain) },

@@ -11,7 +11,7 @@ use crate::ruleset::{
 };
 use crate::transaction::apply::{Cause, Refused, apply};
 use crate::transaction::map::{Map, MapKind};
-use crate::transaction::{Change, Transaction};
+use crate::transaction::{Change, Table, Transaction};
 
 fn address(it: &str) -> IpAddr {
     it.parse().unwrap()
@@ -131,7 +131,8 @@ fn a_device_that_comes_in_a_transaction_cannot_go_in_it() {
     );
     let old = ruleset(&[("at", at(&["x"]), &[]), ("base", Some(Hook::Input), &[]), ("none", None, &[])]);
     let refuse = |changes: Vec<Change>| {
-        apply(&mut Some(old.clone()), &Transaction { changes }).map_err(|it| it.into_iter().map(|it| it.cause).collect::<Vec<_>>())
+        apply(&mut Some(old.clone()), &Transaction { table: Table::Own, changes })
+            .map_err(|it| it.into_iter().map(|it| it.cause).collect::<Vec<_>>())
     };
     assert_eq!(refuse(vec![add("at")]), Ok(()));
     assert_eq!(refuse(vec![add("at"), delete("at")]), Err(vec![Cause::Missing]));
@@ -154,7 +155,7 @@ fn each_refusal_is_named_and_nothing_is_done() {
         Change::AppendRule { chain: "b".to_owned(), rule: Rule::to(Verdict::Drop) },
         Change::AppendRule { chain: "b".to_owned(), rule: Rule::to(Verdict::Goto("a".to_owned())) },
     ];
-    let refused = apply(&mut table, &Transaction { changes }).unwrap_err();
+    let refused = apply(&mut table, &Transaction { table: Table::Own, changes }).unwrap_err();
     let expected = [
         (Object::Table, Cause::Exists),
         (Object::Chain("b".to_owned()), Cause::InUse),
@@ -175,6 +176,6 @@ fn chains_in_a_circle_are_refused_where_it_closes() {
         Change::AppendRule { chain: "b".to_owned(), rule: Rule::to(Verdict::Drop) },
         Change::AppendRule { chain: "b".to_owned(), rule: jump("a") },
     ];
-    let refused = apply(&mut table, &Transaction { changes });
+    let refused = apply(&mut table, &Transaction { table: Table::Own, changes });
     assert_eq!(refused, Err(vec![Refused { object: Object::Rule { chain: "b".to_owned(), index: 1 }, cause: Cause::TooDeep }]));
 }

@@ -7,8 +7,8 @@ use crate::netlink::examine::Examined;
 use crate::object::Object;
 use crate::render;
 use crate::ruleset::{CtState, Ruleset};
-use crate::trace::{At, Key, Packet};
-use crate::verify::packets::{Faring, Table, Universe, packet, traffic};
+use crate::trace::{At, Packet};
+use crate::verify::packets::{Key, Met, Table, Universe, packet, traffic};
 use crate::verify::{CounterExample, Difference, Effect};
 
 /// How many packets are walked at most.
@@ -81,12 +81,12 @@ impl Target {
         }
     }
 
-    fn is_met(&self, packet: &Packet, faring: &Faring<'_>) -> bool {
+    fn is_met(&self, packet: &Packet, met: &Met) -> bool {
         match self {
             Target::Anything => true,
-            Target::Chain(name) => faring.chains.contains(&name.as_str()),
-            Target::Map(name) => faring.lookups.iter().any(|(map, _)| map == name),
-            Target::Element { map: name, key } => faring.lookups.iter().any(|(map, looked)| map == name && key.is(packet, *looked)),
+            Target::Chain(name) => met.chains.contains(name),
+            Target::Map(name) => met.lookups.iter().any(|(map, _)| map == name),
+            Target::Element { map: name, key } => met.lookups.iter().any(|(map, looked)| map == name && key.is(packet, *looked)),
         }
     }
 }
@@ -206,7 +206,7 @@ impl Search<'_> {
     fn ports(&mut self, first: &Packet) {
         let Some((chains, way)) = self.one(first) else { return };
         // A rule of somebody else's may ask for anything: one way through it says nothing about another.
-        let strange = chains.iter().any(|it| self.found.strangers.contains_key(it));
+        let strange = chains.iter().any(|it| self.found.strange.contains_key(it));
         if !self.scanned.insert(way) && !strange {
             return;
         }
@@ -231,13 +231,14 @@ impl Search<'_> {
             for (target, shown) in self.targets.iter().zip(&mut self.shown) {
                 // What is open that should be closed is worse than the other way round.
                 let better = shown.as_ref().is_none_or(|it| !it.found.accepted && found.accepted);
-                if better && (target.is_met(packet, &wanted) || target.is_met(packet, &found)) {
-                    *shown = Some(CounterExample { packet: packet.clone(), wanted: wanted.fared(), found: found.fared() });
+                if better && (target.is_met(packet, &wanted.met) || target.is_met(packet, &found.met)) {
+                    *shown = Some(CounterExample { packet: packet.clone(), wanted: wanted.clone().fared(), found: found.clone().fared() });
                 }
             }
         }
-        let chains: Vec<String> = wanted.chains.iter().chain(&found.chains).map(|it| (*it).to_owned()).collect();
-        let way = format!("{:?} {} | {}", packet.at, wanted.chains.join(" "), found.chains.join(" "));
+        let way = format!("{:?} {} | {}", packet.at, wanted.met.chains.join(" "), found.met.chains.join(" "));
+        let mut chains = wanted.met.chains;
+        chains.extend(found.met.chains);
         Some((chains, way))
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::netlink::examine::{Examined, Force, Policy};
-use crate::ruleset::{Address, CtState, Hook, Match, Ruleset};
-use crate::trace::{At, Key, NO_STRANGERS, Packet, Strangers, Way, meets, walk};
+use crate::netlink::examine::{Examined, Force, Policy, StrangeRule};
+use crate::ruleset::{Address, CtState, Hook, Match, Rule, Ruleset};
+use crate::trace::{At, Packet, Reads, Way, meets, walk_to_end};
 use crate::verify::Fared;
 
 /// How many addresses of a range are tried to find one that nobody has.
@@ -24,39 +24,99 @@ const FROM_SENDER: u32 = 16;
 #[derive(Clone, Debug)]
 pub(super) struct Table<'a> {
     pub(super) ruleset: &'a Ruleset,
-    pub(super) strangers: &'a Strangers,
+    pub(super) strange: &'a BTreeMap<String, Vec<StrangeRule>>,
     examined: Option<&'a Examined>,
 }
 
+static NOTHING_STRANGE: BTreeMap<String, Vec<StrangeRule>> = BTreeMap::new();
+
 /// What became of a packet, and what it met.
-#[derive(Clone, Debug)]
-pub(super) struct Faring<'a> {
+#[derive(Clone, Debug, Default)]
+pub(super) struct Faring {
     pub(super) accepted: bool,
-    pub(super) comments: Vec<&'a str>,
-    pub(super) chains: Vec<&'a str>,
-    pub(super) lookups: Vec<(&'a str, Key)>,
+    pub(super) comments: Vec<String>,
+    pub(super) met: Met,
 }
 
-impl Faring<'_> {
-    pub(super) fn fared(&self) -> Fared {
-        Fared { accepted: self.accepted, comments: self.comments.iter().map(|it| (*it).to_owned()).collect() }
+/// What a packet met on its way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Met {
+    pub(super) chains: Vec<String>,
+    /// What was looked up, where.
+    pub(super) lookups: Vec<(String, Key)>,
+}
+
+/// What is looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Key {
+    Address(IpAddr),
+    Number(u32),
+    /// The source of a packet, with its link or its destination.
+    Source,
+}
+
+/// Reads a table and remembers what was read.
+struct Reader<'a, 'm> {
+    table: &'a Table<'a>,
+    met: &'m mut Met,
+}
+
+impl<'a> Reads<'a> for Reader<'a, '_> {
+    fn rules(&mut self, chain: &str) -> Result<&'a [Rule], String> {
+        self.met.chains.push(chain.to_owned());
+        let mut ruleset: &'a Ruleset = self.table.ruleset;
+        ruleset.rules(chain)
+    }
+
+    fn is_source(&mut self, set: &str, link: &str, source: IpAddr) -> Result<bool, String> {
+        self.met.lookups.push((set.to_owned(), Key::Source));
+        let mut ruleset: &'a Ruleset = self.table.ruleset;
+        ruleset.is_source(set, link, source)
+    }
+
+    fn is_pair(&mut self, set: &str, pair: (IpAddr, IpAddr)) -> Result<bool, String> {
+        self.met.lookups.push((set.to_owned(), Key::Source));
+        let mut ruleset: &'a Ruleset = self.table.ruleset;
+        ruleset.is_pair(set, pair)
+    }
+
+    fn number(&mut self, map: &str, address: IpAddr) -> Result<Option<u32>, String> {
+        self.met.lookups.push((map.to_owned(), Key::Address(address)));
+        let mut ruleset: &'a Ruleset = self.table.ruleset;
+        ruleset.number(map, address)
+    }
+
+    fn target(&mut self, map: &str, number: u32) -> Result<Option<&'a str>, String> {
+        self.met.lookups.push((map.to_owned(), Key::Number(number)));
+        let mut ruleset: &'a Ruleset = self.table.ruleset;
+        ruleset.target(map, number)
+    }
+
+    fn strange(&mut self, chain: &str) -> &'a [StrangeRule] {
+        self.table.strange.get(chain).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Faring {
+    pub(super) fn fared(self) -> Fared {
+        Fared { accepted: self.accepted, comments: self.comments }
     }
 }
 
 impl<'a> Table<'a> {
     /// As it should be.
     pub(super) fn wanted(ruleset: &'a Ruleset) -> Table<'a> {
-        Table { ruleset, strangers: &NO_STRANGERS, examined: None }
+        Table { ruleset, strange: &NOTHING_STRANGE, examined: None }
     }
 
     /// As the kernel has it.
     pub(super) fn of(examined: &'a Examined) -> Table<'a> {
-        Table { ruleset: &examined.ruleset, strangers: &examined.strange, examined: Some(examined) }
+        Table { ruleset: &examined.ruleset, strange: &examined.strange, examined: Some(examined) }
     }
 
     /// Walks a packet through every base chain that it comes to: it must pass all of them. Where there is none, it passes.
-    pub(super) fn fare<'b>(&'b self, packet: &'b Packet) -> Result<Faring<'b>, String> {
-        let mut faring = Faring { accepted: true, comments: Vec::new(), chains: Vec::new(), lookups: Vec::new() };
+    pub(super) fn fare(&self, packet: &Packet) -> Result<Faring, String> {
+        let mut faring = Faring { accepted: true, ..Faring::default() };
         if self.examined.is_some_and(|it| it.force == Force::Dormant) {
             return Ok(faring);
         }
@@ -65,12 +125,10 @@ impl<'a> Table<'a> {
             self.ruleset.chains.iter().filter(|(_, chain)| meets(chain, &packet.at)).map(|(name, _)| name.as_str()).collect();
         bases.sort_by_key(|it| stance(it).map_or(0, |it| it.priority));
         for base in bases {
-            let walked = walk(self.ruleset, self.strangers, base, packet)?;
-            faring.comments.extend(walked.comments);
-            faring.chains.extend(walked.chains);
-            faring.lookups.extend(walked.lookups);
+            let (traced, way) = walk_to_end(Reader { table: self, met: &mut faring.met }, packet, base)?;
+            faring.comments.extend(traced.comments);
             let policy = stance(base).map_or(Policy::Accept, |it| it.policy);
-            if walked.way == Way::Dropped || (walked.way == Way::Back && policy == Policy::Drop) {
+            if way == Way::Dropped || (way == Way::Back && policy == Policy::Drop) {
                 faring.accepted = false;
                 break;
             }
@@ -94,7 +152,7 @@ pub(super) struct Universe {
 impl Universe {
     /// Those of some tables. `besides` are addresses that count whether a table tells them apart or not.
     pub(super) fn of(tables: [&Table<'_>; 2], besides: &BTreeSet<IpAddr>) -> Universe {
-        let constants = tables.iter().flat_map(|it| it.strangers.values().flatten()).flat_map(|it| it.rule.addresses());
+        let constants = tables.iter().flat_map(|it| it.strange.values().flatten()).flat_map(|it| it.rule.addresses());
         let besides: BTreeSet<IpAddr> = besides.iter().copied().chain(constants).collect();
         let mut seen: BTreeMap<Vec<Option<u32>>, IpAddr> = BTreeMap::new();
         let mut anybody: BTreeSet<IpAddr> = besides.clone();
@@ -192,7 +250,7 @@ pub(super) fn traffic(tables: [&Table<'_>; 2], chains: &BTreeSet<&str>, ipv4: bo
     let (mut ports, mut protocols) = (BTreeSet::from([0_u16, u16::MAX]), BTreeSet::from(PROTOCOLS));
     for table in tables {
         for name in chains {
-            let strange = table.strangers.get(*name).into_iter().flatten();
+            let strange = table.strange.get(*name).into_iter().flatten();
             ports.extend(strange.flat_map(|it| it.rule.ports()).flat_map(|it| [Some(it), it.checked_add(1)]).flatten());
             for condition in table.ruleset.chains.get(*name).into_iter().flat_map(|it| &it.rules).flat_map(|it| &it.matches) {
                 if let Match::Port { first, last } = condition {

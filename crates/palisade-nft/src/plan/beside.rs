@@ -1,0 +1,31 @@
+//! Replacing all of the table, whatever it holds.
+
+use crate::plan::Step;
+use crate::ruleset::Ruleset;
+use crate::transaction::{Change, Table, Transaction};
+
+/// Puts a ruleset in place of whatever our tables hold. `standing` are those that stand beside the own one, left by somebody who died.
+///
+/// The new ruleset comes to stand beside what is there, so that a packet must pass both. Then the old tables are left by all packets, one
+/// after the other: without rules they let everything pass, and with a rule missing a packet passes that it would have met there. Maps go when
+/// nobody asks them: without an element a packet may be dropped.
+pub fn replace(new: &Ruleset, standing: &[Table]) -> Vec<Step> {
+    let free = [Table::Next, Table::Again].into_iter().find(|it| !standing.contains(it));
+    // Where all names are taken somebody died twice in a row; the oldest of them is the least of what is in force.
+    let beside = free.unwrap_or(Table::Again);
+    let mut steps = vec![Step::Commit(Transaction::load_into(beside, new)), Step::Grace];
+    let others = standing.iter().copied().filter(|it| *it != beside);
+    for table in others {
+        steps.extend(left(table));
+        steps.extend([Step::Commit(Transaction { table, changes: vec![Change::DeleteTable] }), Step::Grace]);
+    }
+    steps.extend(left(Table::Own));
+    steps.extend([Step::Commit(Transaction::load_into(Table::Own, new)), Step::Grace]);
+    steps.extend(left(beside));
+    steps.extend([Step::Commit(Transaction { table: beside, changes: vec![Change::DeleteTable] }), Step::Grace]);
+    steps
+}
+
+fn left(table: Table) -> [Step; 2] {
+    [Step::Commit(Transaction { table, changes: vec![Change::FlushTable] }), Step::Grace]
+}

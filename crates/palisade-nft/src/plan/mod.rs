@@ -1,0 +1,45 @@
+//! From one ruleset to another without a packet that neither of them lets through, and without one lost that both let through.
+//!
+//! A commit is atomic for one lookup and no more: a packet on its way may ask one map before it and the next one after it. So a change is
+//! made in steps, and between steps that must not be mixed every packet that is on its way leaves first (*grace*):
+//!
+//! 1. *prepare*: whatever nobody refers to yet: leaves, programs, elements for numbers that no address has.
+//! 2. *narrow*: subjects go to programs that allow what both the old and the new one allow (*meet*); where one of these is that, to it.
+//!    Addresses go to classes that the old programs do not tell apart from the ones before.
+//! 3. addresses go to classes that somebody does tell apart;
+//! 4. *widen*: subjects go to the new programs;
+//! 5. *settle*: addresses go to classes that the new programs do not tell apart from the ones before;
+//! 6. *sweep*: whatever nobody refers to any more.
+//!
+//! Steps with nothing to do are left out: a pod on another node is one commit. What is first asked of an object must have been prepared in an
+//! earlier commit: the rules of a new chain are empty for packets that came before it.
+//!
+//! Where that cannot be done (`gradual` says nothing), the new ruleset is loaded into a table beside the old one. A packet must pass both:
+//! that is the meet. Then the old one is replaced while nothing asks it (`beside`).
+
+mod beside;
+mod gradual;
+mod leaf;
+mod moves;
+mod reduce;
+mod tables;
+mod transitions;
+
+pub use beside::replace;
+
+use crate::ruleset::Ruleset;
+use crate::transaction::Transaction;
+
+/// One step of a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    Commit(Transaction),
+    /// Every packet that is on its way leaves.
+    Grace,
+}
+
+/// What turns the table that holds `old` into one that holds `new`. Nothing if they are the same; else it ends with a grace, so that one plan
+/// can follow another.
+pub fn plan(old: &Ruleset, new: &Ruleset) -> Vec<Step> {
+    gradual::plan(old, new).unwrap_or_else(|| replace(new, &[]))
+}

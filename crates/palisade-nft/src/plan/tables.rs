@@ -1,0 +1,132 @@
+//! A ruleset as the planner sees it: subjects with programs, programs with a leaf for each class, addresses with classes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use palisade_model::{Direction, PerDirection};
+
+use crate::lower::{program_chain, program_map};
+use crate::ruleset::{Address, Chain, Hook, Ruleset, Statement, Verdict};
+
+/// A ruleset, read.
+#[derive(Debug)]
+pub(super) struct Tables<'a> {
+    pub(super) ruleset: &'a Ruleset,
+    pub(super) sides: PerDirection<Side<'a>>,
+    /// Classes that some address has.
+    pub(super) classes: BTreeSet<u32>,
+}
+
+/// One direction.
+#[derive(Debug)]
+pub(super) struct Side<'a> {
+    pub(super) direction: Direction,
+    ruleset: &'a Ruleset,
+    /// By number.
+    pub(super) programs: BTreeMap<u32, Program>,
+}
+
+/// A program by the names of its leaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Program {
+    pub(super) chain: String,
+    pub(super) itself: String,
+    pub(super) rest: String,
+    pub(super) leaves: BTreeMap<u32, String>,
+}
+
+impl<'a> Tables<'a> {
+    /// None if the ruleset is built in another way than `lower` builds one.
+    pub(super) fn read(ruleset: &'a Ruleset) -> Option<Tables<'a>> {
+        let side = |direction| Side::read(ruleset, direction);
+        let sides = PerDirection { egress: side(Direction::Egress)?, ingress: side(Direction::Ingress)? };
+        let exact = Address::BOTH.map(|it| ruleset.data.get(&class_map(it)));
+        let ranges = Address::BOTH.map(|it| ruleset.intervals.get(&range_map(it)));
+        let exact = exact.into_iter().collect::<Option<Vec<_>>>()?.into_iter().flat_map(|it| it.elements.values().copied());
+        let ranges =
+            ranges.into_iter().collect::<Option<Vec<_>>>()?.into_iter().flat_map(|it| it.elements.values().map(|(_, number)| *number));
+        Some(Tables { ruleset, sides, classes: exact.chain(ranges).collect() })
+    }
+
+    /// The class of an address, if it has one.
+    pub(super) fn class(&self, address: IpAddr) -> Option<u32> {
+        let family = Address::of(address);
+        let exact = self.ruleset.data.get(&class_map(family)).and_then(|it| it.elements.get(&address)).copied();
+        exact.or_else(|| self.range_class(address))
+    }
+
+    /// The class that an address has by its range.
+    pub(super) fn range_class(&self, address: IpAddr) -> Option<u32> {
+        let ranges = self.ruleset.intervals.get(&range_map(Address::of(address)))?;
+        let below = ranges.elements.range(..=address).next_back();
+        below.filter(|(_, (last, _))| address <= *last).map(|(_, (_, number))| *number)
+    }
+}
+
+impl<'a> Side<'a> {
+    fn read(ruleset: &'a Ruleset, direction: Direction) -> Option<Side<'a>> {
+        let numbers = &ruleset.verdicts.get(&numbers_map(direction))?.elements;
+        let programs = numbers.iter().map(|(number, chain)| Some((*number, Program::read(ruleset, direction, chain)?)));
+        let side = Side { direction, ruleset, programs: programs.collect::<Option<_>>()? };
+        // A subject without a program would be let go.
+        let whole = side.subjects().all(|(_, program)| side.programs.contains_key(&program));
+        whole.then_some(side)
+    }
+
+    /// Addresses of the node's pods with the numbers of their programs.
+    pub(super) fn subjects(&self) -> impl Iterator<Item = (IpAddr, u32)> {
+        let maps = Address::BOTH.into_iter().filter_map(|it| self.ruleset.data.get(&subject_map(self.direction, it)));
+        maps.flat_map(|it| it.elements.iter().map(|(address, program)| (*address, *program)))
+    }
+
+    pub(super) fn subject(&self, address: IpAddr) -> Option<u32> {
+        self.ruleset.data.get(&subject_map(self.direction, Address::of(address)))?.elements.get(&address).copied()
+    }
+}
+
+impl Program {
+    fn read(ruleset: &Ruleset, direction: Direction, name: &str) -> Option<Program> {
+        let chain = ruleset.chains.get(name)?;
+        let mut targets = chain.rules.iter().flat_map(|it| &it.statements).filter_map(|it| match it {
+            Statement::Verdict(Verdict::Goto(chain)) => Some(chain.clone()),
+            Statement::Verdict(_) | Statement::Set(_) | Statement::Counter | Statement::Log(_) | Statement::Look(_) => None,
+        });
+        let (itself, rest) = (targets.next()?, targets.next_back()?);
+        let leaves = ruleset.verdicts.get(&program_map(name))?.elements.clone();
+        let program = Program { chain: name.to_owned(), itself, rest, leaves };
+        (program.as_chain(direction) == *chain).then_some(program)
+    }
+
+    pub(super) fn as_chain(&self, direction: Direction) -> Chain {
+        program_chain(&self.chain, direction, &self.itself, &self.rest)
+    }
+
+    /// The leaf of a class.
+    pub(super) fn leaf(&self, class: u32) -> &str {
+        self.leaves.get(&class).unwrap_or(&self.rest)
+    }
+}
+
+/// Whether a chain stands at the links of pods.
+pub(super) fn is_ingress(chain: &Chain) -> bool {
+    match chain.hook {
+        Some(Hook::Ingress { .. }) => true,
+        Some(Hook::Forward | Hook::Input) | None => false,
+    }
+}
+
+pub(super) fn class_map(family: Address) -> String {
+    format!("class{}", family.digit())
+}
+
+pub(super) fn range_map(family: Address) -> String {
+    format!("net{}", family.digit())
+}
+
+pub(super) fn subject_map(direction: Direction, family: Address) -> String {
+    format!("{direction}{}", family.digit())
+}
+
+pub(super) fn numbers_map(direction: Direction) -> String {
+    format!("{direction}-programs")
+}
