@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use palisade_engine::compile;
 use palisade_kernel::{Kernel, KernelError};
 use palisade_model::{EndpointId, Model, NodeId};
-use palisade_nft::{Ids, NodeView, Origin, Ruleset, Statement, Transaction, Verdict, lower};
+use palisade_nft::{Ids, NodeView, Origin, Ruleset, Statement, Step, Table, Transaction, Verdict, apply, lower, plan, replace};
 
 /// How often something is tried that may go better the next time.
 const ATTEMPTS: usize = 5;
@@ -93,12 +93,16 @@ impl<K: Kernel> Agent<K> {
     /// Brings the table to what the model wants for a node. Links are the node's ends of its pods' links.
     pub fn apply(&mut self, model: &Model, node: NodeId, links: BTreeMap<EndpointId, String>) -> Result<Applied, AgentError> {
         let wanted = lower(model, &compile(model), &NodeView { node, links }, &mut self.ids);
-        let applied = match (&self.wanted, self.standing) {
+        let applied = match (self.wanted.take(), self.standing) {
             (Some(before), Standing::AsLeft) => {
-                let changes = wanted.changes_since(before);
-                if changes.is_empty() { Applied::Unchanged } else { self.change(&changes, &wanted)? }
+                let changed = self.change(&before, &wanted);
+                self.wanted = Some(before);
+                changed?
             }
-            (None, _) | (_, Standing::Unknown) => self.load(&wanted)?,
+            (before, _) => {
+                self.wanted = before;
+                self.bring(&wanted)?
+            }
         };
         self.wanted = Some(wanted);
         Ok(applied)
@@ -116,7 +120,7 @@ impl<K: Kernel> Agent<K> {
             Found::Nothing => Checked::WasRemoved,
         };
         self.standing = Standing::Unknown;
-        self.load(&wanted)?;
+        self.bring(&wanted)?;
         Ok(checked)
     }
 
@@ -148,41 +152,92 @@ impl<K: Kernel> Agent<K> {
         &mut self.kernel
     }
 
-    /// Makes changes to what was left. If that is not there any more, all of it is written.
-    fn change(&mut self, changes: &Transaction, wanted: &Ruleset) -> Result<Applied, AgentError> {
-        let error = match self.commit(changes, wanted) {
-            Ok(()) => return Ok(Applied::Changed(changes.changes.len())),
+    /// Makes changes to what was left. If that is not there any more, whatever is there is changed.
+    fn change(&mut self, before: &Ruleset, wanted: &Ruleset) -> Result<Applied, AgentError> {
+        let steps = plan(before, wanted);
+        let error = match self.run(Some(before), &steps) {
+            Ok(0) => return Ok(Applied::Unchanged),
+            Ok(changes) => return Ok(if steps.iter().all(is_on_own_table) { Applied::Changed(changes) } else { Applied::Loaded }),
             Err(error) => error,
         };
-        match (&error, &self.wanted.clone()) {
-            (AgentError::Kept(refused), Some(before)) if is_about_the_table(refused) => match self.look(before)? {
+        match &error {
+            AgentError::Kept(refused) if is_about_the_table(refused) => match self.look(before)? {
                 Found::Same => Err(error),
                 Found::Other | Found::Nothing => {
                     self.standing = Standing::Unknown;
-                    self.load(wanted)
+                    self.bring(wanted)
                 }
             },
-            (AgentError::Kept(_) | AgentError::NotKnown(_), _) => Err(error),
+            AgentError::Kept(_) | AgentError::NotKnown(_) => Err(error),
         }
     }
 
-    /// Writes all of the table.
-    fn load(&mut self, wanted: &Ruleset) -> Result<Applied, AgentError> {
-        self.commit(&Transaction::load(wanted), wanted)?;
+    /// Changes whatever is there, and what somebody who died left beside it.
+    fn bring(&mut self, wanted: &Ruleset) -> Result<Applied, AgentError> {
+        let beside: Vec<Table> = self.attempt(Kernel::standing).map_err(AgentError::Kept)?.into_iter().filter(|it| *it != Table::Own).collect();
+        let found = match self.attempt(Kernel::dump) {
+            Ok(Some(found)) => There::Readable(found),
+            Ok(None) => There::Nothing,
+            Err(KernelError::Foreign { .. }) => There::Foreign,
+            Err(error) => return Err(AgentError::Kept(error)),
+        };
+        let (before, steps) = match (found, beside.as_slice()) {
+            (There::Nothing, []) => (None, vec![Step::Commit(Transaction::load(wanted)), Step::Grace]),
+            (There::Readable(found), []) => {
+                let steps = plan(&found, wanted);
+                (Some(found), steps)
+            }
+            (There::Nothing | There::Readable(_) | There::Foreign, beside) => (None, replace(wanted, beside)),
+        };
+        let changes = self.run(before.as_ref(), &steps)?;
         self.standing = Standing::AsLeft;
-        Ok(Applied::Loaded)
+        Ok(match (before, changes) {
+            (Some(_), 0) => Applied::Unchanged,
+            (Some(_), changes) if steps.iter().all(is_on_own_table) => Applied::Changed(changes),
+            (None | Some(_), _) => Applied::Loaded,
+        })
+    }
+
+    /// Does one step after the other. Returns the number of changes.
+    fn run(&mut self, before: Option<&Ruleset>, steps: &[Step]) -> Result<usize, AgentError> {
+        let mut changes = 0;
+        for (at, step) in steps.iter().enumerate() {
+            let done = match step {
+                Step::Commit(transaction) => self.commit(transaction, || after(before, steps.get(..=at).unwrap_or_default())),
+                Step::Grace => self.attempt(Kernel::grace).map_err(AgentError::Kept),
+            };
+            // Each state on the way is safe, and the next one is found from there.
+            done.map_err(|error| match error {
+                AgentError::Kept(error) if changes > 0 => self.unknown(error),
+                error => error,
+            })?;
+            changes += match step {
+                Step::Commit(transaction) => transaction.changes.len(),
+                Step::Grace => 0,
+            };
+        }
+        Ok(changes)
     }
 
     /// Commits, and finds out what came of it where the answer was lost.
-    fn commit(&mut self, changes: &Transaction, wanted: &Ruleset) -> Result<(), AgentError> {
-        match self.attempt(|kernel| kernel.commit(changes)) {
-            Ok(()) => Ok(()),
-            Err(lost) if is_lost(&lost) => match self.look(wanted)? {
+    fn commit(&mut self, changes: &Transaction, expected: impl FnOnce() -> Option<Ruleset>) -> Result<(), AgentError> {
+        let lost = match self.attempt(|kernel| kernel.commit(changes)) {
+            Ok(()) => return Ok(()),
+            Err(lost) if is_lost(&lost) => lost,
+            Err(error) => return Err(AgentError::Kept(error)),
+        };
+        match expected() {
+            Some(expected) if changes.table == Table::Own => match self.look(&expected)? {
                 Found::Same => Ok(()),
                 Found::Other | Found::Nothing => Err(AgentError::Kept(lost)),
             },
-            Err(error) => Err(AgentError::Kept(error)),
+            Some(_) | None => Err(self.unknown(lost)),
         }
+    }
+
+    fn unknown(&mut self, error: KernelError) -> AgentError {
+        self.standing = Standing::Unknown;
+        AgentError::NotKnown(error)
     }
 
     /// Holds the table against a ruleset.
@@ -191,10 +246,7 @@ impl<K: Kernel> Agent<K> {
             Ok(Some(found)) if same(&found, expected) => Ok(Found::Same),
             Ok(Some(_)) | Err(KernelError::Foreign { .. }) => Ok(Found::Other),
             Ok(None) => Ok(Found::Nothing),
-            Err(error) => {
-                self.standing = Standing::Unknown;
-                Err(AgentError::NotKnown(error))
-            }
+            Err(error) => Err(self.unknown(error)),
         }
     }
 
@@ -208,6 +260,33 @@ impl<K: Kernel> Agent<K> {
         }
         result
     }
+}
+
+/// What the own table is.
+enum There {
+    Nothing,
+    Readable(Ruleset),
+    /// Not of our making, or not any more.
+    Foreign,
+}
+
+fn is_on_own_table(step: &Step) -> bool {
+    match step {
+        Step::Commit(transaction) => transaction.table == Table::Own,
+        Step::Grace => true,
+    }
+}
+
+/// What a table holds after some steps, if it is known before them. A load says it by itself.
+fn after(before: Option<&Ruleset>, steps: &[Step]) -> Option<Ruleset> {
+    let mut table = before.cloned();
+    for step in steps {
+        match step {
+            Step::Commit(transaction) if transaction.table == Table::Own => apply(&mut table, transaction).ok()?,
+            Step::Commit(_) | Step::Grace => {}
+        }
+    }
+    table
 }
 
 /// What a look at the table found.

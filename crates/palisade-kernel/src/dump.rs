@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use palisade_netlink::{Attributes, Odd};
 use palisade_nft::uapi::{GENERATION_ID, TABLE, chain, element, flag, message, rule, set, table};
-use palisade_nft::{Counted, Dump, Kept, Object, Ruleset, decode, items, listed};
+use palisade_nft::{Counted, Dump, Kept, Object, Ruleset, Table, decode, items, listed};
 
 use crate::error::KernelError;
 use crate::socket::Socket;
@@ -56,9 +56,9 @@ pub(crate) fn generation(socket: &mut Socket) -> Result<u32, KernelError> {
     first.map_err(|odd| KernelError::Truncated(odd.0))
 }
 
-/// What the table says about itself. None if there is no table.
-pub(crate) fn table(socket: &mut Socket) -> Result<Option<Vec<u8>>, KernelError> {
-    match socket.ask(Object::Table, message::GET_TABLE, flag::ACK, |writer| writer.text(table::NAME, TABLE)) {
+/// What a table says about itself. None if there is no such table.
+pub(crate) fn table(socket: &mut Socket, of: Table) -> Result<Option<Vec<u8>>, KernelError> {
+    match socket.ask(Object::Table, message::GET_TABLE, flag::ACK, |writer| writer.text(table::NAME, of.name())) {
         Ok(payloads) => Ok(payloads.into_iter().next()),
         Err(KernelError::Refused(refusals)) if refusals.iter().all(|it| it.errno == nix::errno::Errno::ENOENT) => Ok(None),
         Err(error) => Err(error),
@@ -66,7 +66,7 @@ pub(crate) fn table(socket: &mut Socket) -> Result<Option<Vec<u8>>, KernelError>
 }
 
 fn read(socket: &mut Socket, others: Others) -> Result<Option<Dump>, KernelError> {
-    let Some(table) = self::table(socket)? else { return Ok(None) };
+    let Some(table) = self::table(socket, Table::Own)? else { return Ok(None) };
     let chains = list(socket, message::GET_CHAIN, chain::TABLE)?;
     let sets = list(socket, message::GET_SET, set::TABLE)?;
     let mut elements = BTreeMap::new();

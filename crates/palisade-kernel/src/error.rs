@@ -88,6 +88,8 @@ pub enum KernelError {
     /// Whether a transaction is in force is not known.
     #[error("the kernel has not answered in full within {0} seconds")]
     Timeout(u64),
+    #[error("no way to wait for packets on their way: {0}")]
+    Grace(Errno),
     #[error("the table changed during each of {0} attempts to read it")]
     Unsteady(usize),
     /// The ruleset itself cannot be written.

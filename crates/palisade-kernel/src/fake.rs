@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use nix::errno::Errno;
-use palisade_nft::{Cause, Change, Counted, Expected, Refused, Ruleset, Statement, Transaction, apply, encode};
+use palisade_nft::{Cause, Change, Counted, Expected, Refused, Ruleset, Statement, Table, Transaction, apply, encode};
 
 use crate::error::{KernelError, Refusal};
 use crate::kernel::Kernel;
@@ -11,8 +11,9 @@ use crate::kernel::Kernel;
 /// A table in memory that takes and refuses what the kernel takes and refuses.
 #[derive(Clone, Debug, Default)]
 pub struct Fake {
-    table: Option<Ruleset>,
+    tables: BTreeMap<Table, Ruleset>,
     generation: u32,
+    graces: usize,
     /// Packets and bytes by chain and place.
     counts: BTreeMap<(String, usize), (u64, u64)>,
     faults: VecDeque<Fault>,
@@ -40,9 +41,19 @@ impl Fake {
         self.faults.extend(faults);
     }
 
+    /// Forgets the faults that no call has met yet.
+    pub fn forgive(&mut self) {
+        self.faults.clear();
+    }
+
     /// The faults that no call has met yet.
     pub fn faults(&self) -> usize {
         self.faults.len()
+    }
+
+    /// How often somebody waited for packets on their way.
+    pub fn graces(&self) -> usize {
+        self.graces
     }
 
     /// A transaction of somebody else, in another table.
@@ -70,11 +81,19 @@ impl Fake {
         if transaction.is_empty() {
             return Ok(());
         }
-        apply(&mut self.table, transaction).map_err(|refused| KernelError::Refused(refused.into_iter().map(refusal).collect()))?;
+        let mut table = self.tables.get(&transaction.table).cloned();
+        apply(&mut table, transaction).map_err(|refused| KernelError::Refused(refused.into_iter().map(refusal).collect()))?;
+        match table {
+            Some(table) => self.tables.insert(transaction.table, table),
+            None => self.tables.remove(&transaction.table),
+        };
         self.generation = self.generation.wrapping_add(1);
+        if transaction.table != Table::Own {
+            return Ok(());
+        }
         for change in &transaction.changes {
             match change {
-                Change::DeleteTable => self.counts.clear(),
+                Change::DeleteTable | Change::FlushTable => self.counts.clear(),
                 Change::DeleteChain(name) | Change::FlushChain(name) => self.counts.retain(|(chain, _), _| chain != name),
                 Change::AddTable | Change::AddChain { .. } | Change::AppendRule { .. } => {}
                 Change::AddDevices { .. } | Change::DeleteDevices { .. } => {}
@@ -86,7 +105,7 @@ impl Fake {
 
     fn counted(&self) -> Vec<Counted> {
         let mut counters = Vec::new();
-        for (name, chain) in self.table.iter().flat_map(|it| &it.chains) {
+        for (name, chain) in self.tables.get(&Table::Own).into_iter().flat_map(|it| &it.chains) {
             let counting = chain.rules.iter().enumerate().filter(|(_, rule)| rule.statements.contains(&Statement::Counter));
             counters.extend(counting.map(|(index, rule)| {
                 let (packets, bytes) = self.counts.get(&(name.clone(), index)).copied().unwrap_or_default();
@@ -111,8 +130,19 @@ impl Kernel for Fake {
         })
     }
 
+    fn grace(&mut self) -> Result<(), KernelError> {
+        self.call(|fake| {
+            fake.graces += 1;
+            Ok(())
+        })
+    }
+
+    fn standing(&mut self) -> Result<Vec<Table>, KernelError> {
+        self.call(|fake| Ok(fake.tables.keys().copied().collect()))
+    }
+
     fn dump(&mut self) -> Result<Option<Ruleset>, KernelError> {
-        self.call(|fake| Ok(fake.table.clone()))
+        self.call(|fake| Ok(fake.tables.get(&Table::Own).cloned()))
     }
 
     fn generation(&mut self) -> Result<u32, KernelError> {

@@ -1,10 +1,10 @@
 //! What takes transactions and shows what came of them.
 
-use palisade_nft::{Counted, Ruleset, Transaction};
+use palisade_nft::{Counted, Ruleset, Table, Transaction};
 
 use crate::error::KernelError;
 
-/// The table `inet palisade` of one network namespace.
+/// The table `inet palisade` of one network namespace, and those that may stand beside it while it is replaced.
 pub trait Kernel {
     /// Does all of a transaction, or nothing. On `Refused` the table is as it was before.
     ///
@@ -14,7 +14,13 @@ pub trait Kernel {
     /// Does all of a transaction if no table of the network namespace has changed since a generation; `Outdated` if one has.
     fn commit_at(&mut self, generation: u32, transaction: &Transaction) -> Result<(), KernelError>;
 
-    /// The table, or None if there is none. It is of one state: what changes meanwhile is read again.
+    /// Waits until every packet that is on its way has left.
+    fn grace(&mut self) -> Result<(), KernelError>;
+
+    /// Our tables that are there.
+    fn standing(&mut self) -> Result<Vec<Table>, KernelError>;
+
+    /// The own table, or None if there is none. It is of one state: what changes meanwhile is read again.
     ///
     /// All of a loaded ruleset comes back but `origins`, which stays empty: the kernel keeps their numbers in the prefixes of logs and a
     /// part of their text in comments, but no direction, and whoever lowered the ruleset has them whole.

@@ -20,6 +20,7 @@ mod environment;
 mod error;
 mod fake;
 mod frames;
+mod grace;
 mod kernel;
 mod links;
 mod log;
@@ -36,6 +37,7 @@ pub use environment::{BaseChain, Environment, Filter, FilterSide, Flowtable, Lin
 pub use error::{Attempt, KernelError, NetworkObject, Refusal};
 pub use fake::{Fake, Fault};
 pub use frames::{Frames, FramesDump, Restored};
+pub use grace::grace;
 pub use kernel::Kernel;
 pub use links::{Link, LinkAddress, LinkState, Links, NextHop, Route};
 pub use log::{Log, LogOptions, Logged, Read};

@@ -1,10 +1,11 @@
 //! The table `inet palisade` of one network namespace.
 
 use nix::errno::Errno;
-use palisade_nft::{Counted, Dump, Expected, Ruleset, Transaction, encode};
+use palisade_nft::{Counted, Dump, Expected, Ruleset, Table, Transaction, encode};
 
 use crate::dump;
 use crate::error::KernelError;
+use crate::grace::grace;
 use crate::kernel::Kernel;
 use crate::socket::{Socket, is_no_support};
 
@@ -41,7 +42,7 @@ impl Nftables {
 
     /// Whether there is a table, whoever made it.
     pub fn exists(&mut self) -> Result<bool, KernelError> {
-        Ok(dump::table(&mut self.socket)?.is_some())
+        Ok(dump::table(&mut self.socket, Table::Own)?.is_some())
     }
 
     /// The table as the kernel tells it, whoever made what is in it. None if there is none.
@@ -69,6 +70,18 @@ impl Kernel for Nftables {
             Err(KernelError::Refused(refusals)) if refusals.iter().any(|it| it.errno == Errno::ERESTART) => Err(outdated),
             result => result,
         }
+    }
+
+    fn grace(&mut self) -> Result<(), KernelError> {
+        grace()
+    }
+
+    fn standing(&mut self) -> Result<Vec<Table>, KernelError> {
+        let mut standing = Vec::new();
+        for table in Table::ALL {
+            standing.extend(dump::table(&mut self.socket, table)?.map(|_| table));
+        }
+        Ok(standing)
     }
 
     fn dump(&mut self) -> Result<Option<Ruleset>, KernelError> {

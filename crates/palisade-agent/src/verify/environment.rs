@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use palisade_kernel::{Environment, Filter, FramesDump, LinkFacts, TableOf};
 use palisade_model::{Endpoint, EndpointId, Model, NodeId, Place};
+use palisade_nft::Table;
 use palisade_report::v1;
 
 /// What kind of finding it is. The names are stable.
@@ -11,6 +12,8 @@ use palisade_report::v1;
 pub enum EnvironmentKind {
     /// Our table of frames is not as it should be.
     FramesChanged,
+    /// A table of ours that stands beside the own one only while that is replaced.
+    TableLeft,
     XdpProgram,
     TcFilter,
     Forwards,
@@ -30,8 +33,9 @@ pub enum EnvironmentKind {
 }
 
 impl EnvironmentKind {
-    pub const ALL: [EnvironmentKind; 15] = [
+    pub const ALL: [EnvironmentKind; 16] = [
         EnvironmentKind::FramesChanged,
+        EnvironmentKind::TableLeft,
         EnvironmentKind::XdpProgram,
         EnvironmentKind::TcFilter,
         EnvironmentKind::Forwards,
@@ -52,6 +56,7 @@ impl EnvironmentKind {
     pub fn name(self) -> &'static str {
         match self {
             EnvironmentKind::FramesChanged => "frames-changed",
+            EnvironmentKind::TableLeft => "table-left",
             EnvironmentKind::XdpProgram => "xdp-program",
             EnvironmentKind::TcFilter => "tc-filter",
             EnvironmentKind::Forwards => "forwards",
@@ -73,7 +78,7 @@ impl EnvironmentKind {
     fn meaning(self) -> (v1::VerifyWeight, v1::VerifyEffect) {
         match self {
             EnvironmentKind::FramesChanged => (v1::VerifyWeight::Difference, v1::VerifyEffect::Opens),
-            EnvironmentKind::ForwardingOff => (v1::VerifyWeight::Difference, v1::VerifyEffect::Closes),
+            EnvironmentKind::TableLeft | EnvironmentKind::ForwardingOff => (v1::VerifyWeight::Difference, v1::VerifyEffect::Closes),
             EnvironmentKind::LegacyRawTable | EnvironmentKind::OtherLink => (v1::VerifyWeight::Note, v1::VerifyEffect::Unknown),
             EnvironmentKind::XdpProgram
             | EnvironmentKind::TcFilter
@@ -92,6 +97,7 @@ impl EnvironmentKind {
     fn help(self) -> &'static str {
         match self {
             EnvironmentKind::FramesChanged => "`palisade verify --repair` puts it back",
+            EnvironmentKind::TableLeft => "if no change is being made, `palisade verify --repair` takes it away",
             EnvironmentKind::XdpProgram => {
                 "take the program off the link (`ip link set dev LINK xdp off`), or have its owner enforce policy"
             }
@@ -142,6 +148,7 @@ pub(super) fn judge(
     let mut findings = Vec::new();
     attached(environment, &pods, &mut findings);
     filters(environment, &pods, &mut findings);
+    left(environment, &mut findings);
     tables(environment, &mut findings);
     bridges(environment, &pods, &mut findings);
     without_link(node, environment, &pods, &mut findings);
@@ -215,6 +222,17 @@ fn filters(environment: &Environment, pods: &Pods<'_>, out: &mut Vec<v1::VerifyF
             (None, Some(pod)) => EnvironmentKind::TcFilter.finding(object, sentence(&format!(", towards pod {},", pod.name))),
             (None, None) => EnvironmentKind::OtherLink.finding(object, sentence("")),
         });
+    }
+}
+
+/// Tables that somebody left who died while the own one was replaced. A packet must pass them too.
+fn left(environment: &Environment, out: &mut Vec<v1::VerifyFinding>) {
+    for table in Table::ALL.into_iter().filter(|it| *it != Table::Own) {
+        let name = table.name();
+        if environment.chains.iter().any(|it| it.table.family == "inet" && it.table.name == name) {
+            let sentence = format!("table `inet {name}` stands beside the own one: what it does not let through is dropped as well");
+            out.push(EnvironmentKind::TableLeft.finding(format!("table `inet {name}`"), sentence));
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use nix::errno::Errno;
 use palisade_kernel::{Counted, Fake, Fault, Kernel, KernelError, Links, Nftables, Object, Refusal};
-use palisade_nft::{Address, Chain, Change, DataMap, Hook, Map, Match, Rule, Ruleset, Statement, Transaction, Verdict};
+use palisade_nft::{Address, Chain, Change, DataMap, Hook, Map, Match, Rule, Ruleset, Statement, Table, Transaction, Verdict};
 
 use crate::ground::{add_links, in_netns, say};
 use crate::rulesets::{assert_read_back, large, scenarios};
@@ -60,7 +60,7 @@ fn check_generations(kernel: &mut dyn Kernel, disturb: impl Fn()) {
     assert_eq!(kernel.commit_at(first, &Transaction::default()), outdated);
     assert_eq!(kernel.commit_at(second, &Transaction::default()), Ok(()));
     // A refusal is no change, and neither is nothing.
-    kernel.commit(&Transaction { changes: vec![Change::AddTable] }).unwrap_err();
+    kernel.commit(&Transaction { table: Table::Own, changes: vec![Change::AddTable] }).unwrap_err();
     kernel.commit(&Transaction::default()).unwrap();
     assert_eq!((kernel.generation(), kernel.dump()), (Ok(second), Ok(Some(large(2)))));
     disturb();
@@ -152,7 +152,7 @@ fn one_element_is_one_small_transaction() {
         let add = |it| Change::AddElements { map: map(), elements: one(it) };
         let delete = |it| Change::DeleteElements { map: map(), elements: one(it) };
         for (verb, change) in [("add", &add as &dyn Fn(u32) -> Change), ("delete", &delete)] {
-            let transactions: Vec<Transaction> = (0..1_000).map(|it| Transaction { changes: vec![change(it)] }).collect();
+            let transactions: Vec<Transaction> = (0..1_000).map(|it| Transaction { table: Table::Own, changes: vec![change(it)] }).collect();
             let start = Instant::now();
             for transaction in &transactions {
                 nftables.commit(transaction).unwrap();

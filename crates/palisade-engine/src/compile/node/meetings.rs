@@ -321,7 +321,7 @@ impl<'m> Programmer<'_, '_, 'm> {
         for ruling in self.rulings {
             let policy = words::policy(&ruling.policy.origin, ruling.part);
             rules.extend(ruling.matching(&itself.rules).into_iter().map(|(it, hit)| format!("{policy} {} {}", it.rule.index, hit.word())));
-            policies.push(policy);
+            policies.push(format!("{policy} {}", words::content(ruling.policy, self.direction)));
         }
         let ports = words::listed(ports.iter().map(words::port).collect());
         let of_itself = words::listed(itself.ports.iter().filter_map(|it| self.matching.port(*it)).map(words::port).collect());

@@ -54,7 +54,7 @@ pub struct Known {
 /// What happens to some pods of the node in one direction.
 #[derive(Debug)]
 pub struct NodeProgram<'m> {
-    /// What makes it, in words: the policies, not what they say.
+    /// What makes it, in words: the policies and what they say.
     pub words: String,
     /// When a Service leads a pod back to itself.
     pub itself: Meeting<'m>,

@@ -1,7 +1,9 @@
 //! The canonical words for what a class or a program is made of: the same for the same meaning, whatever order it was written in. Names are quoted,
 //! so that none can pass for something else.
 
-use palisade_model::{ContainerPort, Family, IpBlock, LabelSelector, Operator, PolicyKind, PolicyRef};
+use std::fmt::{self, Write as _};
+
+use palisade_model::{ContainerPort, Direction, Family, IpBlock, LabelSelector, Operator, Policy, PolicyKind, PolicyRef};
 
 pub(super) fn selector(selector: &LabelSelector) -> String {
     let one = |it: &palisade_model::Requirement| {
@@ -37,6 +39,27 @@ pub(super) fn policy(policy: &PolicyRef, part: Option<&str>) -> String {
         None => format!("{kind} {:?}", policy.name),
     };
     part.map_or_else(|| named.clone(), |it| format!("{named} for {it}"))
+}
+
+/// What a policy says of one direction, as a number: so that a program that says something else is another.
+pub(super) fn content(policy: &Policy, direction: Direction) -> String {
+    let mut digest = Digest(0xcbf2_9ce4_8422_2325);
+    // Nothing that is written there fails.
+    let written = write!(digest, "{:?} {:?} {:?} {:?}", policy.tier, policy.rank, policy.isolates.of(direction), policy.rules.of(direction));
+    match written {
+        Ok(()) => format!("{:016x}", digest.0),
+        Err(fmt::Error) => String::new(),
+    }
+}
+
+/// FNV-1a of what is written.
+struct Digest(u64);
+
+impl fmt::Write for Digest {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 = text.bytes().fold(self.0, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        Ok(())
+    }
 }
 
 pub(super) fn family(family: Family) -> &'static str {

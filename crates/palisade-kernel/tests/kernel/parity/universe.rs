@@ -156,7 +156,7 @@ fn maps() -> Vec<String> {
 
 /// Every change of every object.
 pub(super) fn changes() -> Vec<Change> {
-    let mut changes = vec![Change::AddTable, Change::DeleteTable];
+    let mut changes = vec![Change::AddTable, Change::DeleteTable, Change::FlushTable];
     for chain in CHAINS.map(str::to_owned) {
         let at = |count| Some(Hook::Ingress { devices: some_links(count, 0) });
         for hook in [None, Some(Hook::Forward), Some(Hook::Input), at(0), at(1), at(3)] {
