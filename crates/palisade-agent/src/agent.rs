@@ -174,7 +174,8 @@ impl<K: Kernel> Agent<K> {
 
     /// Changes whatever is there, and what somebody who died left beside it.
     fn bring(&mut self, wanted: &Ruleset) -> Result<Applied, AgentError> {
-        let beside: Vec<Table> = self.attempt(Kernel::standing).map_err(AgentError::Kept)?.into_iter().filter(|it| *it != Table::Own).collect();
+        let beside: Vec<Table> =
+            self.attempt(Kernel::standing).map_err(AgentError::Kept)?.into_iter().filter(|it| *it != Table::Own).collect();
         let found = match self.attempt(Kernel::dump) {
             Ok(Some(found)) => There::Readable(found),
             Ok(None) => There::Nothing,

@@ -136,6 +136,16 @@ impl Running {
         lock(&self.shared.agent).counted()
     }
 
+    /// Holds the tables against what was applied, and puts that back if it is not there.
+    pub fn check(&self) -> Result<Checked, AgentError> {
+        let checked = lock(&self.shared.agent).check()?;
+        let restored = lock(&self.shared.frames).check().map_err(AgentError::NotKnown)?;
+        Ok(match (checked, restored) {
+            (Checked::Intact, Restored::Yes) => Checked::WasChanged,
+            (checked @ (Checked::Intact | Checked::WasRemoved | Checked::WasChanged | Checked::NothingWanted), _) => checked,
+        })
+    }
+
     /// What was denied so far, in numbers.
     pub fn totals(&self) -> Totals {
         *lock(&self.shared.totals)

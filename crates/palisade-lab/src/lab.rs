@@ -6,9 +6,10 @@ use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use palisade_agent::{AgentError, Attention, Denial, Event, RuleCount, Running, StartError, Totals};
+use palisade_agent::{AgentError, Attention, Denial, Event, Held, RuleCount, Running, StartError, Totals, verification};
 use palisade_kernel::{KernelError, Namespace, Services};
 use palisade_model::{ContainerPort, EndpointId, NodeId, PodName};
+use palisade_report::v1;
 
 use crate::files;
 use crate::listen::{Listeners, Listening};
@@ -187,6 +188,24 @@ impl Lab {
         self.nodes.iter().map(|(name, node)| Ok(NodeCounts { node: name.clone(), rules: node.agent.counted()? })).collect()
     }
 
+    /// Whether the kernel of a node does what policy says.
+    pub fn verify(&self, id: NodeId) -> Result<v1::Verification, LabError> {
+        let node = self.plan.model.node(id).and_then(|it| self.nodes.get(&it.name));
+        let held = node.map(|it| it.place.place.namespace.run(Held::read)).transpose()?.transpose()?.unwrap_or_default();
+        Ok(verification(&self.plan.model, id, &self.links(id), &held)?)
+    }
+
+    /// Has the agent of a node put back what is wrong with its tables.
+    pub fn repair(&self, id: NodeId) -> Result<(), LabError> {
+        let Some((name, node)) = self.plan.model.node(id).and_then(|it| self.nodes.get_key_value(&it.name)) else { return Ok(()) };
+        node.agent.check().map(drop).map_err(|error| LabError::Agent { node: name.clone(), error })
+    }
+
+    /// The node's ends of the links of its pods.
+    fn links(&self, id: NodeId) -> BTreeMap<EndpointId, String> {
+        self.plan.pods_of(id).filter_map(|(id, endpoint)| Some((id, self.pods.get(&endpoint.name)?.place.link.clone()))).collect()
+    }
+
     /// What all nodes have denied so far, in numbers.
     pub fn totals(&self) -> Totals {
         self.nodes.values().map(|it| it.agent.totals()).fold(Totals::default(), |sum, it| sum.and(it))
@@ -280,9 +299,8 @@ impl Lab {
     fn enforce(&mut self, id: NodeId, step: &mut impl FnMut(String)) -> Result<(), LabError> {
         let Some(name) = self.plan.model.node(id).map(|it| it.name.clone()) else { return Ok(()) };
         step(format!("policy on {name}"));
+        let links = self.links(id);
         let Some(node) = self.nodes.get_mut(&name) else { return Ok(()) };
-        let links: BTreeMap<EndpointId, String> =
-            self.plan.pods_of(id).filter_map(|(id, endpoint)| Some((id, self.pods.get(&endpoint.name)?.place.link.clone()))).collect();
         node.agent.apply(&self.plan.model, id, links).map_err(|error| LabError::Agent { node: name, error })?;
         let own: Vec<IpAddr> = self.plan.pods_of(id).flat_map(|(id, _)| self.plan.own_addresses(id)).collect();
         node.services.replace(&rules(&self.plan.model), &own)?;

@@ -5,9 +5,7 @@ use std::net::IpAddr;
 
 use palisade_engine::compile;
 use palisade_model::{EndpointId, Labels, Model, Node, NodeId};
-use palisade_nft::{
-    At, CtState, Fate, Ids, Match, NodeView, Packet, Ruleset, Standing, Step, Table, Traced, fates, lower, states, trace,
-};
+use palisade_nft::{At, CtState, Fate, Ids, Match, NodeView, Packet, Ruleset, Standing, Step, Table, Traced, fates, lower, states, trace};
 
 use crate::random::Random;
 
@@ -76,7 +74,8 @@ pub fn check(old: &Ruleset, new: &Ruleset, steps: &[Step], packets: &[Packet]) -
         looked.turned += usize::from(before.accepted != after.accepted);
         for (at, segment) in segments.iter().enumerate() {
             for fate in fates(segment, packet)? {
-                judge(&fate, &before, &after, known).map_err(|wrong| format!("{wrong} in segment {at}: {packet:?}\nbefore {before:?}\nafter {after:?}\n{fate:?}"))?;
+                judge(&fate, &before, &after, known)
+                    .map_err(|wrong| format!("{wrong} in segment {at}: {packet:?}\nbefore {before:?}\nafter {after:?}\n{fate:?}"))?;
             }
         }
     }

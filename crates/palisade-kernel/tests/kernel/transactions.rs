@@ -152,7 +152,8 @@ fn one_element_is_one_small_transaction() {
         let add = |it| Change::AddElements { map: map(), elements: one(it) };
         let delete = |it| Change::DeleteElements { map: map(), elements: one(it) };
         for (verb, change) in [("add", &add as &dyn Fn(u32) -> Change), ("delete", &delete)] {
-            let transactions: Vec<Transaction> = (0..1_000).map(|it| Transaction { table: Table::Own, changes: vec![change(it)] }).collect();
+            let transactions: Vec<Transaction> =
+                (0..1_000).map(|it| Transaction { table: Table::Own, changes: vec![change(it)] }).collect();
             let start = Instant::now();
             for transaction in &transactions {
                 nftables.commit(transaction).unwrap();

@@ -45,7 +45,8 @@ pub(super) fn policy(policy: &PolicyRef, part: Option<&str>) -> String {
 pub(super) fn content(policy: &Policy, direction: Direction) -> String {
     let mut digest = Digest(0xcbf2_9ce4_8422_2325);
     // Nothing that is written there fails.
-    let written = write!(digest, "{:?} {:?} {:?} {:?}", policy.tier, policy.rank, policy.isolates.of(direction), policy.rules.of(direction));
+    let written =
+        write!(digest, "{:?} {:?} {:?} {:?}", policy.tier, policy.rank, policy.isolates.of(direction), policy.rules.of(direction));
     match written {
         Ok(()) => format!("{:016x}", digest.0),
         Err(fmt::Error) => String::new(),
