@@ -207,16 +207,16 @@ fn filters(environment: &Environment, pods: &Pods<'_>, out: &mut Vec<v1::VerifyF
             continue;
         }
         let to_pod = actions.iter().filter_map(|it| it.strip_prefix("mirred ")?.split_once(' ')).find_map(|(_, to)| pods.at(to));
-        let does = match (program, actions.is_empty()) {
-            (true, _) => "a program that may send packets anywhere".to_owned(),
-            (false, _) => format!("`{}`", actions.iter().filter(sends).cloned().collect::<Vec<_>>().join("`, `")),
+        let does = match program {
+            true => "is a program that may send packets anywhere".to_owned(),
+            false => format!("does `{}`", actions.iter().filter(sends).cloned().collect::<Vec<_>>().join("`, `")),
         };
         let side = match filter.side {
             palisade_kernel::FilterSide::In => "what comes in by",
             palisade_kernel::FilterSide::Out => "what leaves by",
         };
         let object = format!("link `{link}`");
-        let sentence = |of: &str| format!("a tc filter ({kind}) on {side} link `{link}`{of} does {does}, past our hooks");
+        let sentence = |of: &str| format!("a tc filter ({kind}) on {side} link `{link}`{of} {does}, past our hooks");
         out.push(match (pods.at(link), to_pod) {
             (Some(pod), _) => EnvironmentKind::TcFilter.finding(object, sentence(&format!(" of pod {}", pod.name))),
             (None, Some(pod)) => EnvironmentKind::TcFilter.finding(object, sentence(&format!(", towards pod {},", pod.name))),

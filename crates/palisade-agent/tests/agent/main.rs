@@ -6,3 +6,4 @@ mod events;
 mod ground;
 mod instances;
 mod tables;
+mod verify;
