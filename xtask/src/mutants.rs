@@ -34,6 +34,8 @@ pub(crate) struct Mutant {
     pub(crate) replace: String,
     /// What is wrong then, in one sentence.
     pub(crate) breaks: String,
+    /// The only test that can see it; without it all are run.
+    pub(crate) test: Option<String>,
 }
 
 /// What became of a mutant.
@@ -45,7 +47,7 @@ enum Fate {
 }
 
 /// The tests that are run, the random one first.
-const TESTS: [&str; 2] = ["differential", "scenarios"];
+const TESTS: [&str; 3] = ["differential", "scenarios", "plans"];
 /// How long the random test looks for a difference, and how long a test may take at all: a mutant may never end.
 const SECONDS: &str = "20";
 const PATIENCE: Duration = Duration::from_secs(240);
@@ -61,7 +63,7 @@ pub(crate) fn run(names: &[&str]) -> Result<()> {
     let copy = root.join("target/mutants/workspace");
     refresh(&root, &copy)?;
     let start = Instant::now();
-    if let Fate::Caught(test) = fate(&copy)? {
+    if let Fate::Caught(test) = fate(&copy, None)? {
         bail!("`{test}` fails without any mutant");
     }
     println!("without a mutant all tests pass, {:.0} s", start.elapsed().as_secs_f64());
@@ -126,15 +128,15 @@ fn with_mutant(copy: &Path, mutant: &Mutant) -> Result<Fate> {
         bail!("`{}` has the text {} times", mutant.file, text.matches(&mutant.find).count());
     }
     std::fs::write(&path, text.replacen(&mutant.find, &mutant.replace, 1))?;
-    let fate = fate(copy);
+    let fate = fate(copy, mutant.test.as_deref());
     std::fs::write(&path, text).with_context(|| format!("cannot put `{}` back", mutant.file))?;
     fate
 }
 
 /// Builds the tests of the copy and runs one after the other until one fails.
-fn fate(copy: &Path) -> Result<Fate> {
+fn fate(copy: &Path, only: Option<&str>) -> Result<Fate> {
     let programs = build(copy)?;
-    for test in TESTS {
+    for test in TESTS.into_iter().filter(|it| only.is_none_or(|only| only == *it)) {
         let program = programs.iter().find(|(name, _)| name == test).map(|(_, program)| program);
         let program = program.with_context(|| format!("cargo built no test `{test}`"))?;
         if let Some(failed) = failure(program)? {

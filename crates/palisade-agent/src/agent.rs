@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use palisade_engine::compile;
 use palisade_kernel::{Kernel, KernelError};
 use palisade_model::{EndpointId, Model, NodeId};
-use palisade_nft::{Ids, NodeView, Origin, Ruleset, Statement, Step, Table, Transaction, Verdict, apply, lower, plan, replace};
+use palisade_nft::{Ids, NodeView, Origin, Ruleset, Statement, Step, Table, Transaction, Verdict, apply, load, lower, plan, replace};
 
 /// How often something is tried that may go better the next time.
 const ATTEMPTS: usize = 5;
@@ -168,12 +168,25 @@ impl<K: Kernel> Agent<K> {
                     self.bring(wanted)
                 }
             },
+            AgentError::NotKnown(refused) if is_stale(refused) => self.bring(wanted),
             AgentError::Kept(_) | AgentError::NotKnown(_) => Err(error),
         }
     }
 
-    /// Changes whatever is there, and what somebody who died left beside it.
+    /// Changes whatever is there. Somebody may change it meanwhile, but not for ever.
     fn bring(&mut self, wanted: &Ruleset) -> Result<Applied, AgentError> {
+        let mut result = self.bring_once(wanted);
+        for _ in 1..ATTEMPTS {
+            match &result {
+                Err(AgentError::Kept(error) | AgentError::NotKnown(error)) if is_stale(error) => result = self.bring_once(wanted),
+                Ok(_) | Err(_) => break,
+            }
+        }
+        result
+    }
+
+    /// Changes what is there now, and what somebody who died left beside it.
+    fn bring_once(&mut self, wanted: &Ruleset) -> Result<Applied, AgentError> {
         let beside: Vec<Table> =
             self.attempt(Kernel::standing).map_err(AgentError::Kept)?.into_iter().filter(|it| *it != Table::Own).collect();
         let found = match self.attempt(Kernel::dump) {
@@ -183,7 +196,7 @@ impl<K: Kernel> Agent<K> {
             Err(error) => return Err(AgentError::Kept(error)),
         };
         let (before, steps) = match (found, beside.as_slice()) {
-            (There::Nothing, []) => (None, vec![Step::Commit(Transaction::load(wanted)), Step::Grace]),
+            (There::Nothing, []) => (None, load(wanted)),
             (There::Readable(found), []) => {
                 let steps = plan(&found, wanted);
                 (Some(found), steps)
@@ -308,6 +321,12 @@ fn is_passing(error: &KernelError) -> bool {
 /// Whether a transaction may be in force all the same.
 fn is_lost(error: &KernelError) -> bool {
     matches!(error, KernelError::Overrun | KernelError::Timeout(_) | KernelError::Truncated(_))
+}
+
+/// Whether something was not there, or was, when a step came to it: the table is not what it was when the steps were planned.
+fn is_stale(error: &KernelError) -> bool {
+    let stale = |errno: &Errno| [Errno::ENOENT, Errno::EEXIST, Errno::EBUSY].contains(errno);
+    matches!(error, KernelError::Refused(refusals) if refusals.iter().any(|it| stale(&it.errno)))
 }
 
 /// Whether the cause may be that the table is not what it was left as.

@@ -12,6 +12,7 @@ mod denial;
 mod lock;
 mod names;
 mod packet;
+mod queue;
 mod running;
 mod verify;
 
@@ -20,5 +21,6 @@ pub use book::{Book, Limits, Taken, Totals, Unreadable};
 pub use denial::{Denial, DeniedBy, Name, Side};
 pub use lock::{Holder, Lock, LockError, bind, holder};
 pub use names::Names;
+pub use queue::{Due, Matter, Pace, Queue};
 pub use running::{Attention, Event, Running, StartError};
 pub use verify::{EnvironmentKind, FileError, Held, Ways, links_of, verification};

@@ -40,7 +40,7 @@ pub fn label_key(text: &str) -> Checked {
 }
 
 /// The name of most objects.
-pub(crate) fn subdomain(text: &str) -> Checked {
+pub fn subdomain(text: &str) -> Checked {
     let lower = !text.bytes().any(|byte| byte.is_ascii_uppercase());
     let labels = text.split('.').all(|label| is_token(label, 253, b"-"));
     if lower && labels && text.len() <= 253 {

@@ -2,7 +2,7 @@
 //!
 //! What the kernel promises is little. A packet reads the rules of a base chain once, when it enters. Rules of other chains are those of the
 //! generation that it began in, or of the one before the present (which of both depends on how many commits came between, by anybody). Each
-//! lookup in a map is of the present. A chain that is gone has no rules, and a map that is gone no elements. A grace ends all packets that
+//! lookup in a map is of the present; but ranges are in force only a moment after the rest of their commit. A chain that is gone has no rules, and a map that is gone no elements. A grace ends all packets that
 //! were on their way.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -172,7 +172,15 @@ impl<'a> Reads<'a> for &mut Reader<'a, '_> {
     }
 
     fn number(&mut self, map: &str, address: IpAddr) -> Result<Option<u32>, String> {
-        Ok(self.read(|mut it| it.number(map, address), None))
+        let (states, table) = (self.states, self.table);
+        let at = |at: usize| states.get(at).and_then(|it| it.get(&table));
+        let number = |moment: usize| at(moment).and_then(|mut it| it.number(map, address).ok()).flatten();
+        let ranges = |moment: usize| at(moment).is_some_and(|it| it.intervals.contains_key(map));
+        let late = |now: usize| now.checked_sub(1).filter(|_| ranges(now)).map(|before| (now, number(before)));
+        let seen = (self.now..states.len()).flat_map(|now| [Some((now, number(now))), late(now)].into_iter().flatten());
+        let (now, found) = self.choices.pick(distinct(seen));
+        self.now = now;
+        Ok(found)
     }
 
     fn target(&mut self, map: &str, number: u32) -> Result<Option<&'a str>, String> {

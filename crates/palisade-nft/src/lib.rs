@@ -34,7 +34,7 @@ pub use netlink::encode::encode;
 pub use netlink::examine::{Examined, Force, Policy, Stance, examine};
 pub use netlink::uapi;
 pub use object::{Foreign, Object, Unwritable};
-pub use plan::{Step, plan, replace};
+pub use plan::{Step, load, plan, replace};
 pub use render::render;
 pub use ruleset::{
     Address, Chain, CtState, DataMap, End, Guard, Hook, IntervalMap, LOG_GROUP, LOG_PREFIX, Match, Neighbour, Origin, PairSet, Rule,

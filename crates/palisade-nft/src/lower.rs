@@ -105,11 +105,16 @@ fn lower_direction(
     ruleset: &mut Ruleset,
 ) {
     let programs = node.programs.of(direction);
-    let numbers = numbers(programs.iter().map(|it| it.words.as_str()), &mut ids.programs);
+    let leaf = |place: Option<&usize>| place.and_then(|it| leaves.get(*it)).map_or("", String::as_str);
+    // What a chain says is part of its name: it never says anything else.
+    let words = programs.iter().zip(grown).map(|(program, grown)| {
+        format!("{}; itself {}; rest {}", program.words, leaf(Some(&grown.itself)), leaf(grown.meetings.get(program.rest)))
+    });
+    let words: Vec<String> = words.collect();
+    let numbers = numbers(words.iter().map(String::as_str), &mut ids.programs);
     let mut names: BTreeMap<u32, String> = BTreeMap::new();
     for ((program, grown), number) in programs.iter().zip(grown).zip(&numbers) {
         let name = format!("{direction}-{number:08x}");
-        let leaf = |place: Option<&usize>| place.and_then(|it| leaves.get(*it)).map_or("", String::as_str);
         let rest = leaf(grown.meetings.get(program.rest));
         let listed = program.classes.iter().map(|(class, meeting)| (classes.get(*class), leaf(grown.meetings.get(*meeting))));
         let listed = listed.filter(|(_, leaf)| *leaf != rest).map(|(class, leaf)| (class.copied().unwrap_or(0), leaf.to_owned()));

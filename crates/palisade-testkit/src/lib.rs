@@ -10,6 +10,7 @@
 //! - [`interleaved`] runs a planned change of a ruleset with a packet at every moment of it.
 //! - [`mutate`] breaks manifests, as text and as objects.
 //! - [`nodes`] sends connections through the rulesets of the nodes on their way.
+//! - [`pods`] of a model, two by two, and what their workloads are called.
 //! - [`scenario`] reads a folder of `scenarios/` into probes and steps; it does not read the cluster.
 //! - [`objects`] is the raw cluster: JSON values that the steps of a scenario change, at their [`paths`].
 //! - [`raw_judge`] gives the verdict of one connection from those values alone. It shares no code with the
@@ -28,6 +29,7 @@ pub mod nodes;
 pub mod objects;
 pub mod pairs;
 pub mod paths;
+pub mod pods;
 pub mod random;
 pub mod raw_judge;
 pub mod scenario;

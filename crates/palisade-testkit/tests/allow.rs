@@ -2,7 +2,7 @@
 //! pods before and after.
 //!
 //! `PALISADE_ALLOW_SECONDS` says how long, `PALISADE_ALLOW_SEED` where to start.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot build its clusters has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot build its clusters has failed")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +13,11 @@ use palisade_analysis::diff::Group;
 use palisade_analysis::{Asked, Party, PortAsked, answer_by_family};
 use palisade_engine::{PortSetId, decide, selects};
 use palisade_k8s::{Controller, Index, ObjectKey, Snapshot, Text};
-use palisade_model::{Direction, End, Endpoint, EndpointId, Family, Flow, Model, Path, Place, PolicyRef, Protocol, Tier, Verdict};
+use palisade_model::{Direction, Endpoint, Flow, Model, Path, Place, PolicyRef, Protocol, Tier, Verdict};
 use palisade_report::allow::{allowed, yaml};
 use palisade_report::{explained, v1};
 use palisade_testkit::generate::generate;
+use palisade_testkit::pods::{pairs, pod, workload};
 use palisade_testkit::random::Random;
 
 type Traffic = (Protocol, Option<u16>);
@@ -56,34 +57,6 @@ fn question(random: &mut Random, model: &Model) -> Asked {
     Asked { from: party(random, model), to: party(random, model), protocol, port: port.map_or(PortAsked::None, PortAsked::Number) }
 }
 
-fn workload(endpoint: &Endpoint) -> String {
-    let namespace = &endpoint.name.namespace;
-    endpoint.workload().map_or_else(|| format!("{}[Pod]", endpoint.name), |it| format!("{namespace}/{}[{}]", it.name, it.kind))
-}
-
-/// All pairs of pods, in one family that they have in common.
-fn pairs(model: &Model) -> Vec<(End, End)> {
-    let ends = |at: usize, it: &Endpoint| -> Vec<End> {
-        let place = Place::Pod(EndpointId(at));
-        let known = it.addresses.iter().map(|address| End { place, address: Some(*address) });
-        let unknown = it.addresses.is_empty().then_some(End { place, address: None });
-        known.chain(unknown).collect()
-    };
-    let mut pairs = Vec::new();
-    for (a, from) in model.endpoints.iter().enumerate() {
-        for (b, to) in model.endpoints.iter().enumerate().filter(|it| it.0 != a) {
-            let (from, to) = (ends(a, from), ends(b, to));
-            let fits = |from: &End, to: &End| {
-                let (a, b) = (from.address.map(Family::of), to.address.map(Family::of));
-                a.is_none() || b.is_none() || a == b
-            };
-            let both = from.iter().flat_map(|from| to.iter().map(move |to| (*from, *to)));
-            pairs.extend(both.filter(|(from, to)| fits(from, to)));
-        }
-    }
-    pairs
-}
-
 fn has(allowance: &Allowance, group: &Group, endpoint: &Endpoint) -> bool {
     let name = workload(endpoint);
     group.units.iter().any(|it| allowance.others.units.get(it.unit).is_some_and(|it| it.name == name))
@@ -98,11 +71,7 @@ fn check_others(seed: u64, allowance: &Allowance, after: &Model, isolation: Isol
         for (protocol, port) in TRAFFIC {
             let flow = Flow { from, to, protocol, port, path: Path::Direct };
             let (was, is) = (decide(before, &flow).verdict, decide(&changed, &flow).verdict);
-            let end = |end: &End| match end.place {
-                Place::Pod(id) => before.endpoint(id).unwrap(),
-                Place::Node(_) | Place::Outside => panic!("only pods"),
-            };
-            let (a, b) = (end(&from), end(&to));
+            let (a, b) = (pod(before, &from).unwrap(), pod(before, &to).unwrap());
             let same =
                 |place: Place, it: &Endpoint| matches!(place, Place::Pod(id) if workload(before.endpoint(id).unwrap()) == workload(it));
             let asked = allowance.before.cases.iter().any(|case| {

@@ -13,6 +13,7 @@ use palisade_model::{
 };
 use palisade_testkit::check::snapshot;
 use palisade_testkit::generate::generate;
+use palisade_testkit::pods::{ends, workload};
 use palisade_testkit::random::Random;
 
 const PORTS: [u16; 6] = [9, 53, 80, 443, 8080, 65535];
@@ -25,24 +26,10 @@ fn traffics() -> Vec<Traffic> {
     numbered.chain([(Protocol::Icmp, None)]).collect()
 }
 
-fn workload(endpoint: &Endpoint) -> String {
-    let namespace = &endpoint.name.namespace;
-    endpoint.workload().map_or_else(|| format!("{}[Pod]", endpoint.name), |it| format!("{namespace}/{}[{}]", it.name, it.kind))
-}
-
-/// The first address of each family.
-fn ends(model: &Model, at: usize) -> Vec<End> {
-    let own = &model.endpoints.get(at).unwrap().addresses;
-    let first = |family| own.iter().find(|it| Family::of(**it) == family).copied();
-    let found: Vec<Option<IpAddr>> = [Family::V4, Family::V6].into_iter().filter_map(first).map(Some).collect();
-    let addresses = if found.is_empty() { vec![None] } else { found };
-    addresses.into_iter().map(|address| End { place: Place::Pod(EndpointId(at)), address }).collect()
-}
-
 /// Whether one side lets some traffic pass, in some family; None if the ends have none in common.
 fn passes(model: &Model, subject: usize, others: &[End], direction: Direction, (protocol, port): Traffic) -> Option<bool> {
     let mut verdicts = Vec::new();
-    for own in ends(model, subject) {
+    for own in ends(model, EndpointId(subject)) {
         for other in others {
             let families = (own.address.map(Family::of), other.address.map(Family::of));
             if families.0.is_some() && families.1.is_some() && families.0 != families.1 {
@@ -127,7 +114,8 @@ impl Asked<'_> {
         let others: Vec<usize> =
             (0..self.model.endpoints.len()).filter(|it| self.model.endpoints.get(*it).unwrap().name.namespace != *own).collect();
         for traffic in traffics() {
-            let said: Vec<bool> = others.iter().filter_map(|it| self.decided(self.model, &ends(self.model, *it), traffic)).collect();
+            let said: Vec<bool> =
+                others.iter().filter_map(|it| self.decided(self.model, &ends(self.model, EndpointId(*it)), traffic)).collect();
             let expected = (!said.is_empty()).then(|| said.iter().all(|it| *it));
             let told = self.side.cluster.as_ref().map(|it| self.has(it, traffic));
             assert_eq!(told, expected, "{} {traffic:?}: the whole cluster", self.name);
@@ -173,7 +161,7 @@ impl Asked<'_> {
             assert!(newcomer.wish.namespace.matches(&newcomer.namespace) && newcomer.wish.pod.matches(&newcomer.labels), "{newcomer:?}");
             let (model, at) = with_newcomer(self.model, newcomer.namespace.clone(), newcomer.labels.clone(), addresses);
             for traffic in traffics() {
-                let decided = self.decided(&model, &ends(&model, at), traffic).unwrap_or(false);
+                let decided = self.decided(&model, &ends(&model, EndpointId(at)), traffic).unwrap_or(false);
                 assert_eq!(self.has(&labelled.open, traffic), decided, "{} {traffic:?}: {newcomer:?}", self.name);
             }
         }
@@ -184,7 +172,7 @@ impl Asked<'_> {
         let mut untold = 0;
         let (model, at) = with_newcomer(self.model, namespace.clone(), pod.clone(), addresses);
         for traffic in traffics() {
-            let decided = self.decided(&model, &ends(&model, at), traffic).unwrap_or(false);
+            let decided = self.decided(&model, &ends(&model, EndpointId(at)), traffic).unwrap_or(false);
             let told = self.side.labelled.iter().any(|it| self.has(&it.open, traffic)) || self.has(&self.side.unlabelled, traffic);
             let who = format!("{} {traffic:?}: a newcomer with {pod} in a namespace with {namespace}", self.name);
             assert!(decided || !self.has(&self.side.any_new, traffic), "{who} is denied");

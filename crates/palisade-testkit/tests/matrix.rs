@@ -9,6 +9,7 @@ use palisade_analysis::matrix::{By, Filter, Matrix, Name, Order, Row, Shown};
 use palisade_engine::{PortSets, Reach, compile, decide};
 use palisade_model::{End, Endpoint, EndpointId, Family, Flow, Model, Path as Way, Place, Protocol, Verdict};
 use palisade_testkit::check::snapshot;
+use palisade_testkit::pods::workload;
 use palisade_testkit::scenario::{Line, RawProtocol, Scenario, all};
 
 type Traffic = (Protocol, Option<u16>);
@@ -36,11 +37,6 @@ fn protocol(raw: RawProtocol) -> Protocol {
         RawProtocol::Icmp => Protocol::Icmp,
         RawProtocol::Other(number) => Protocol::Other(number),
     }
-}
-
-fn workload(endpoint: &Endpoint) -> String {
-    let namespace = &endpoint.name.namespace;
-    endpoint.workload().map_or_else(|| format!("{}[Pod]", endpoint.name), |it| format!("{namespace}/{}[{}]", it.name, it.kind))
 }
 
 fn name(by: By, endpoint: &Endpoint) -> String {

@@ -1,7 +1,7 @@
 //! What cluster policies override in random clusters, held against `decide` on every pair of pods, tier by tier and rule by rule.
 //!
 //! `PALISADE_OVERRIDES_SECONDS` says how long, `PALISADE_OVERRIDES_SEED` where to start.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot build its clusters has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot build its clusters has failed")]
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,11 +9,10 @@ use std::time::{Duration, Instant};
 use palisade_analysis::diff::{Between, Change, Group, Part};
 use palisade_analysis::overrides::{Effect, Overridden, Overrides, TieKind, What, cluster_policies, overridden, overrides, ties};
 use palisade_engine::{Outcome, Selecting, decide_direction, decide_direction_among, selects};
-use palisade_model::{
-    Action, Direction, End, Endpoint, EndpointId, Family, Flow, Model, Path, Place, Policy, Protocol, RuleRef, Tier, Verdict,
-};
+use palisade_model::{Action, Direction, Endpoint, Family, Flow, Model, Path, Policy, Protocol, RuleRef, Tier, Verdict};
 use palisade_testkit::check::snapshot;
 use palisade_testkit::generate::generate;
+use palisade_testkit::pods::{pairs, pod, workload};
 
 type Traffic = (Protocol, Option<u16>);
 
@@ -28,42 +27,6 @@ const TRAFFIC: [Traffic; 9] = [
     (Protocol::SCTP, Some(1)),
     (Protocol::Icmp, None),
 ];
-
-fn workload(endpoint: &Endpoint) -> String {
-    let namespace = &endpoint.name.namespace;
-    endpoint.workload().map_or_else(|| format!("{}[Pod]", endpoint.name), |it| format!("{namespace}/{}[{}]", it.name, it.kind))
-}
-
-/// All pairs of pods, in each family that they have in common.
-fn pairs(model: &Model) -> Vec<(End, End)> {
-    let ends = |at: usize, it: &Endpoint| -> Vec<End> {
-        let place = Place::Pod(EndpointId(at));
-        let first = |family| it.addresses.iter().find(|it| Family::of(**it) == family).copied();
-        let known = [Family::V4, Family::V6].into_iter().filter_map(first).map(|address| End { place, address: Some(address) });
-        let unknown = it.addresses.is_empty().then_some(End { place, address: None });
-        known.chain(unknown).collect()
-    };
-    let fits = |from: &End, to: &End| {
-        let (a, b) = (from.address.map(Family::of), to.address.map(Family::of));
-        a.is_none() || b.is_none() || a == b
-    };
-    let mut pairs = Vec::new();
-    for (a, from) in model.endpoints.iter().enumerate() {
-        for (b, to) in model.endpoints.iter().enumerate().filter(|it| it.0 != a) {
-            let (from, to) = (ends(a, from), ends(b, to));
-            let both = from.iter().flat_map(|from| to.iter().map(move |to| (*from, *to)));
-            pairs.extend(both.filter(|(from, to)| fits(from, to)));
-        }
-    }
-    pairs
-}
-
-fn pod<'m>(model: &'m Model, end: &End) -> &'m Endpoint {
-    match end.place {
-        Place::Pod(id) => model.endpoint(id).unwrap(),
-        Place::Node(_) | Place::Outside => panic!("only pods"),
-    }
-}
 
 /// The rule of the Admin tier that decides, if one does.
 fn decided(model: &Model, flow: &Flow, direction: Direction) -> Option<(RuleRef, Action)> {
@@ -82,7 +45,7 @@ fn decided(model: &Model, flow: &Flow, direction: Direction) -> Option<(RuleRef,
 
 /// What the NetworkPolicy tier would have said otherwise: each rule that accepts, or each policy that isolates.
 fn otherwise(model: &Model, flow: &Flow, direction: Direction, action: Action) -> Vec<What> {
-    let subject = pod(model, if direction == Direction::Egress { &flow.from } else { &flow.to });
+    let subject = pod(model, if direction == Direction::Egress { &flow.from } else { &flow.to }).unwrap();
     let isolating: Vec<&Policy> = model
         .policies
         .iter()
@@ -122,7 +85,7 @@ impl Found<'_> {
 
     /// Whether it is about a flow; of some pods only, it may be.
     fn says(&self, model: &Model, flow: &Flow, direction: Direction, action: Action) -> Option<Part> {
-        let (from, to) = (pod(model, &flow.from), pod(model, &flow.to));
+        let (from, to) = (pod(model, &flow.from).unwrap(), pod(model, &flow.to).unwrap());
         let near = from.name.namespace == to.name.namespace;
         let between = match self.change.between {
             Between::Any => true,
@@ -160,8 +123,8 @@ fn check(seed: u64, model: &Model, met: &mut BTreeMap<String, usize>) {
                         let said = || {
                             format!(
                                 "seed {seed}: {policy} {action} {direction}: {} -> {} {protocol} {port:?}, {wanted:?}",
-                                pod(model, &from).name,
-                                pod(model, &to).name
+                                pod(model, &from).unwrap().name,
+                                pod(model, &to).unwrap().name
                             )
                         };
                         if wanted.is_empty() {

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use super::parts::LabelSelector;
+use super::labels::{LabelKey, LabelSelector};
 
 /// Which pods are spoken about, and what may reach them or be reached by them.
 #[derive(JsonSchema)]
@@ -101,7 +101,8 @@ struct Layer4Selector {
     /// All ports of all protocols, and protocols without ports. Only true.
     all_ports: Option<bool>,
     /// Any of these.
-    #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
+    // KEP-2091 has no such bound, but a rule about an item of a list costs what the longest list would.
+    #[schemars(length(min = 1, max = 1000), extend("x-kubernetes-list-type" = "atomic"))]
     ports: Option<Vec<Port>>,
 }
 
@@ -109,7 +110,7 @@ struct Layer4Selector {
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [{
-    "rule": "!has(self.endPort) || (has(self.port) && self.port != string(self.port) && int(self.port) <= self.endPort)",
+    "rule": "!has(self.endPort) || (has(self.port) && type(self.port) == int && self.port <= self.endPort)",
     "message": "endPort needs a port that is a number and not above it",
 }]))]
 struct Port {
@@ -117,7 +118,7 @@ struct Port {
     #[schemars(extend("default" = "TCP"))]
     protocol: Option<Protocol>,
     /// A number, or the name of a container port. Without it no port is meant.
-    port: Option<IntOrString>,
+    port: Option<NumberOrName>,
     /// The last port of a range that begins at port.
     #[schemars(range(min = 1, max = 65535))]
     end_port: Option<i32>,
@@ -134,16 +135,23 @@ enum Protocol {
     Sctp,
 }
 
-/// A number or a name.
-struct IntOrString;
+/// A number, or the name of a container port: at most 15 characters in lower case, one of them a letter.
+struct NumberOrName;
 
-impl JsonSchema for IntOrString {
+impl JsonSchema for NumberOrName {
     fn schema_name() -> Cow<'static, str> {
-        "IntOrString".into()
+        "NumberOrName".into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "anyOf": [{ "type": "integer" }, { "type": "string" }], "x-kubernetes-int-or-string": true })
+        json_schema!({
+            "anyOf": [{ "type": "integer" }, { "type": "string" }],
+            "x-kubernetes-int-or-string": true,
+            "minimum": 1,
+            "maximum": 65535,
+            "maxLength": 15,
+            "pattern": "^([a-z0-9]+-)*[a-z0-9]*[a-z][a-z0-9]*(-[a-z0-9]+)*$",
+        })
     }
 }
 
@@ -183,10 +191,10 @@ struct NamespaceSet {
     namespace_selector: Option<LabelSelector>,
     /// Those that have all of these labels with the values of the subject's own. No label: none.
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
-    same_labels: Option<Vec<String>>,
+    same_labels: Option<Vec<LabelKey>>,
     /// Those that have none of these labels with the value of the subject's own. No label: none.
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
-    not_same_labels: Option<Vec<String>>,
+    not_same_labels: Option<Vec<LabelKey>>,
 }
 
 /// Pods, in one of three ways.
@@ -198,8 +206,8 @@ struct PodSet {
     pod_selector: Option<LabelSelector>,
     /// Those that have all of these labels with the subject's values. No label: none.
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
-    same_labels: Option<Vec<String>>,
+    same_labels: Option<Vec<LabelKey>>,
     /// Those that have none of these labels with the subject's value. No label: none.
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
-    not_same_labels: Option<Vec<String>>,
+    not_same_labels: Option<Vec<LabelKey>>,
 }

@@ -2,7 +2,9 @@
 //!
 //! One is ours. Those of others are described by the same sort of types, and held against what others ship: they take the same, with less prose.
 
+mod cost;
 mod kep2091;
+mod labels;
 mod parts;
 mod structural;
 #[cfg(test)]
@@ -65,6 +67,10 @@ fn written<S: JsonSchema>(kind: &Kind) -> Result<String> {
     let problems = structural::problems(&definition);
     if !problems.is_empty() {
         bail!("{} of {} is no structural schema:\n{}", kind.kind, kind.group, problems.join("\n"));
+    }
+    let costs = cost::problems(&definition);
+    if !costs.is_empty() {
+        bail!("{} of {} has rules that cost too much:\n{}", kind.kind, kind.group, costs.join("\n"));
     }
     let yaml = serde_saphyr::to_string(&definition).context("the definition cannot be written")?;
     Ok(format!("# Written by `cargo xtask codegen`.\n{yaml}"))

@@ -30,6 +30,10 @@ const WORDS: &[&str] = &[
     "x-kubernetes-validations",
 ];
 
+/// Words that say which values are taken, and nothing about what is stored.
+const CHECKS: &[&str] =
+    &["enum", "maxItems", "maxLength", "maximum", "minItems", "minLength", "minimum", "pattern", "properties", "required"];
+
 /// What is wrong with a definition.
 pub(super) fn problems(definition: &Value) -> Vec<String> {
     let mut problems = Vec::new();
@@ -49,8 +53,11 @@ fn walk(schema: &Value, path: &str, problems: &mut Vec<String>) {
         int_or_string(fields, path, problems);
         return;
     }
-    for word in fields.keys().filter(|it| !WORDS.contains(&it.as_str())) {
-        problems.push(format!("`{path}`: `{word}` is not for structural schemas"));
+    for (word, inner) in fields.iter().filter(|(word, _)| !WORDS.contains(&word.as_str())) {
+        match (word.as_str(), inner) {
+            ("anyOf", Value::Array(ways)) => ways.iter().for_each(|it| way(it, fields, path, problems)),
+            _ => problems.push(format!("`{path}`: `{word}` is not for structural schemas")),
+        }
     }
     let of = fields.get("type").and_then(Value::as_str);
     match of {
@@ -74,6 +81,23 @@ fn walk(schema: &Value, path: &str, problems: &mut Vec<String>) {
     }
 }
 
+/// One of several ways to fit: it only checks what is described beside it.
+fn way(schema: &Value, beside: &Map<String, Value>, path: &str, problems: &mut Vec<String>) {
+    let Value::Object(fields) = schema else {
+        problems.push(format!("`{path}`: a way to fit is no schema"));
+        return;
+    };
+    for word in fields.keys().filter(|it| !CHECKS.contains(&it.as_str())) {
+        problems.push(format!("`{path}`: `{word}` is not for ways to fit"));
+    }
+    for (name, inner) in fields.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        match beside.get("properties").and_then(|it| it.get(name)).and_then(Value::as_object) {
+            Some(beside) => way(inner, beside, &format!("{path}.{name}"), problems),
+            None => problems.push(format!("`{path}`: `{name}` is in a way to fit and not described")),
+        }
+    }
+}
+
 fn required(fields: &Map<String, Value>, path: &str, problems: &mut Vec<String>) {
     for name in fields.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
         if fields.get("properties").and_then(|it| it.get(name)).is_none() {
@@ -88,7 +112,8 @@ fn required(fields: &Map<String, Value>, path: &str, problems: &mut Vec<String>)
 
 fn int_or_string(fields: &Map<String, Value>, path: &str, problems: &mut Vec<String>) {
     let both = serde_json::json!([{ "type": "integer" }, { "type": "string" }]);
-    let others = fields.keys().any(|it| !["anyOf", "description", "x-kubernetes-int-or-string"].contains(&it.as_str()));
+    let known = ["anyOf", "description", "maxLength", "maximum", "minimum", "pattern", "x-kubernetes-int-or-string"];
+    let others = fields.keys().any(|it| !known.contains(&it.as_str()));
     if fields.get("anyOf").is_some_and(|it| *it != both) || others {
         problems.push(format!("`{path}`: a number or a string can be said in one way only"));
     }

@@ -16,7 +16,7 @@ use super::upstream::{
     ADMIN_NETWORK_POLICY, AdminNetworkPolicy, BASELINE, BaselineAdminNetworkPolicy, CLUSTER_NETWORK_POLICY, ClusterNetworkPolicy,
     EXPERIMENTAL,
 };
-use super::{KEP2091, Kind, definition, kep2091, structural};
+use super::{KEP2091, Kind, cost, definition, kep2091, structural};
 
 #[test]
 fn ours_is_structural() {
@@ -35,8 +35,49 @@ fn what_is_not_structural_is_found() {
     assert_eq!(problems(json!({"type": "object", "required": ["a"]})), ["``: `a` is required and not described"]);
     let both = json!({"type": "object", "properties": {}, "additionalProperties": {"type": "string"}});
     assert_eq!(problems(both), ["`` has properties and additionalProperties"]);
+    let ways = json!({"type": "object", "properties": {"a": {"type": "string"}}, "anyOf": [
+        {"properties": {"a": {"maxLength": 1}}},
+        {"properties": {"a": {"type": "string"}, "b": {"maxLength": 1}}},
+    ]});
+    assert_eq!(problems(ways), ["`.a`: `type` is not for ways to fit", "``: `b` is in a way to fit and not described"]);
     let wrong = json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "string"}]});
     assert_eq!(problems(wrong), ["``: a number or a string can be said in one way only"]);
+}
+
+#[test]
+fn rules_that_cost_too_much_are_found() {
+    let check = |schema: Value, expected: &[&str]| {
+        let found = cost::problems(&json!({"spec": {"versions": [{"schema": {"openAPIV3Schema": schema}}]}}));
+        assert_eq!(found, expected, "{schema}");
+    };
+    let with =
+        |rule: &str, properties: Value| json!({"type": "object", "properties": properties, "x-kubernetes-validations": [{"rule": rule}]});
+    let list = |most: Value, items: Value| json!({"type": "array", "maxItems": most, "items": items});
+    let text = json!({"type": "string"});
+    let short = json!({"type": "string", "maxLength": 9});
+    let port = json!({"x-kubernetes-int-or-string": true, "maxLength": 15});
+
+    check(with("self.a == 'b'", json!({"a": short})), &[]);
+    check(with("has(self.a)", json!({"a": text})), &[]);
+    check(with("self.a == 'b'", json!({"a": text})), &["`.a` is a text without a bound: self.a == 'b'"]);
+    check(with("type(self.a) == int && self.a <= 5", json!({"a": port})), &[]);
+    let whole = "`.a` is a number or a text of any length, and is read as a whole: self.a != string(self.a)";
+    check(with("self.a != string(self.a)", json!({"a": port})), &[whole]);
+    check(list(json!(100), with("has(self.a)", json!({"a": text}))), &[]);
+    check(list(Value::Null, with("has(self.a)", json!({"a": text}))), &["`[]`: a rule below a list without a bound: has(self.a)"]);
+    let once = "self.a.all(it, it > 1)";
+    check(with(once, json!({"a": list(json!(100), json!({"type": "integer"}))})), &[]);
+    check(
+        with(once, json!({"a": list(Value::Null, json!({"type": "integer"}))})),
+        &[&format!("`.a` is gone through and has no bound: {once}")],
+    );
+    let twice = "self.a.all(it, self.b.exists(other, it > other))";
+    let lists = json!({"a": list(json!(9), json!({"type": "integer"})), "b": list(json!(9), json!({"type": "integer"}))});
+    check(with(twice, lists), &[&format!("`.b` is gone through again for each item of another list: {twice}")]);
+    let many = list(json!(1000), list(json!(2000), with("has(self.a)", json!({"a": text}))));
+    check(many, &["`[][]`: may cost 12000000, and 10000000 is the most: has(self.a)"]);
+    let cheap = json!({"type": "object", "properties": {}, "x-kubernetes-validations": vec![json!({"rule": "true"}); 11]});
+    check(list(json!(10_000_000), cheap), &["all rules together may cost 110000000, and 100000000 is the most"]);
 }
 
 #[test]
@@ -66,15 +107,21 @@ fn the_kinds_of_others_are_what_others_ship() {
     compare::<BaselineAdminNetworkPolicy>(&BASELINE, "baselineadminnetworkpolicies", ".v0.1.7");
 }
 
-/// The schema of a definition, where nothing is taken that it does not describe.
+/// The schema of a definition, where nothing is taken that it does not describe, and all rules can be evaluated here.
 fn closed<S: JsonSchema>(kind: &Kind) -> Value {
     let mut schema = definition::<S>(kind).unwrap().pointer("/spec/versions/0/schema/openAPIV3Schema").unwrap().clone();
     close(&mut schema);
     schema
 }
 
+/// What `type` is asked here, in words that kube-cel knows too. They mean the same, and cost more than API servers take.
+const TYPE_ASKED: (&str, &str) = ("type(self.port) == int", "self.port != string(self.port)");
+
 fn close(schema: &mut Value) {
     let Value::Object(fields) = schema else { return };
+    for rule in fields.get_mut("x-kubernetes-validations").and_then(Value::as_array_mut).into_iter().flatten() {
+        rule["rule"] = json!(rule["rule"].as_str().unwrap().replace(TYPE_ASKED.0, TYPE_ASKED.1));
+    }
     if fields.contains_key("properties") {
         fields.insert("additionalProperties".to_owned(), json!(false));
     }
@@ -127,6 +174,36 @@ fn what_kep2091_forbids_is_refused() {
     assert!(!taken(object(1, json!({"action": "Deny", "from": []}))));
     assert!(!taken(object(1, json!({"action": "Accept", "l4Selector": {"allPorts": true}}))));
     assert!(!taken(object(1, json!({"action": "Deny", "l4Selector": {"ports": [{"protocol": "ICMP"}]}}))));
+    for (port, expected) in [
+        (json!(1), true),
+        (json!(65535), true),
+        (json!("1-a-2"), true),
+        (json!(0), false),
+        (json!(65536), false),
+        (json!("80"), false),
+        (json!("a--b"), false),
+        (json!("Http"), false),
+        (json!("sixteen-letters-"), false),
+        (json!("sixteen-letter-s"), false),
+    ] {
+        assert_eq!(taken(object(1, json!({"action": "Deny", "l4Selector": {"ports": [{"port": port}]}}))), expected, "{port}");
+    }
+    for (requirement, expected) in [
+        (json!({"key": "example.com/a", "operator": "In", "values": ["b", ""]}), true),
+        (json!({"key": "a", "operator": "Exists"}), true),
+        (json!({"key": "a", "operator": "Exists", "values": []}), true),
+        (json!({"key": "a", "operator": "Exists", "values": ["b"]}), false),
+        (json!({"key": "a", "operator": "NotIn"}), false),
+        (json!({"key": "a", "operator": "In", "values": []}), false),
+        (json!({"key": "a", "operator": "in", "values": ["b"]}), false),
+        (json!({"key": "a", "operator": "In", "values": ["-b"]}), false),
+        (json!({"key": "a/b/c", "operator": "Exists"}), false),
+    ] {
+        let peer = json!({"namespaces": {"namespaceSelector": {"matchExpressions": [requirement]}}});
+        assert_eq!(taken(object(1, rule(peer))), expected, "{requirement}");
+    }
+    assert!(taken(object(1, rule(json!({"namespaces": {"sameLabels": ["example.com/tenant"]}})))));
+    assert!(!taken(object(1, rule(json!({"namespaces": {"sameLabels": ["no key"]}})))));
 }
 
 /// What the rules of a schema have against an object, as an API server evaluates them.

@@ -1,7 +1,9 @@
 //! Names and priorities: the new policies are asked in the order in which the old ones were.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use palisade_api::syntax;
 use palisade_model::{Model, PerDirection, Policy, PolicyRef, Rule, RuleRef, Subject, Tier};
 
 use super::form::Form;
@@ -31,11 +33,12 @@ struct Turn {
 /// Gives the pieces names and ranks, and writes them.
 pub(super) fn place(model: &Model, objects: &Objects, form: &Form, carried: Vec<Carried>, converted: &mut Converted) {
     for tier in [Tier::Admin, Tier::Baseline] {
-        let mut turns = turns(model, objects, form, &carried, converted, tier);
+        let mut taken = taken(model, objects, form, &carried, converted, tier);
+        let mut turns = turns(model, form, &carried, converted, tier, &mut taken);
         if turns.iter().all(|it| it.piece.is_none()) {
             continue;
         }
-        let settled = settle(form, &mut turns, tier);
+        let settled = settle(form, &mut turns, tier, &taken);
         tell(form, &carried, &turns, settled, converted);
         for turn in &turns {
             let Some((one, piece)) = turn.piece.and_then(|(one, piece)| carried.get(one).map(|it| (it, piece))) else { continue };
@@ -72,18 +75,26 @@ pub(super) fn write(
     Written { policy, from, rules: PerDirection { egress: from_egress, ingress: from_ingress } }
 }
 
-fn turns(model: &Model, objects: &Objects, form: &Form, carried: &[Carried], converted: &Converted, tier: Tier) -> Vec<Turn> {
+/// Names that objects of the new kind have, and go on to have.
+fn taken(model: &Model, objects: &Objects, form: &Form, carried: &[Carried], converted: &Converted, tier: Tier) -> BTreeSet<Box<str>> {
     let (kind, _) = form.kind(tier);
-    let gone = |origin: &PolicyRef| converted.replaced.contains(origin) || carried.iter().any(|it| it.old.origin == *origin);
-    let stays = |it: &&Policy| !gone(&it.origin);
-    let staying = model.policies.iter().filter(stays).map(|it| &it.origin).filter(|it| objects.kind(it) == kind);
+    let staying = model.policies.iter().filter(|it| !is_gone(&it.origin, carried, converted)).map(|it| &it.origin);
     let others = objects.others.iter().filter(|it| it.kind == kind);
-    let mut taken: BTreeSet<Box<str>> = staying.chain(others).map(|it| it.name.clone()).collect();
+    let written = converted.written.iter().map(|it| &it.policy.origin).filter(|it| it.kind == kind);
+    staying.filter(|it| objects.kind(it) == kind).chain(others).chain(written).map(|it| it.name.clone()).collect()
+}
+
+fn is_gone(origin: &PolicyRef, carried: &[Carried], converted: &Converted) -> bool {
+    converted.replaced.contains(origin) || carried.iter().any(|it| it.old.origin == *origin)
+}
+
+fn turns(model: &Model, form: &Form, carried: &[Carried], converted: &Converted, tier: Tier, taken: &mut BTreeSet<Box<str>>) -> Vec<Turn> {
+    let (kind, _) = form.kind(tier);
     let mut turns = Vec::new();
     for old in model.policies.iter().filter(|it| it.tier == tier) {
         let Some(at) = carried.iter().position(|it| it.old.origin == old.origin) else {
             let slot = Slot { name: old.origin.name.clone(), rank: old.rank, tier };
-            turns.extend(stays(&old).then(|| Turn {
+            turns.extend((!is_gone(&old.origin, carried, converted)).then(|| Turn {
                 slot,
                 origin: old.origin.clone(),
                 old_rank: old.rank,
@@ -94,7 +105,7 @@ fn turns(model: &Model, objects: &Objects, form: &Form, carried: &[Carried], con
         };
         for (index, piece) in carried.get(at).into_iter().flat_map(|it| &it.pieces).enumerate() {
             let dash = if piece.suffix.is_empty() { "" } else { "-" };
-            let name = free(&taken, &format!("{}{dash}{}", old.origin.name, piece.suffix), old.origin.kind.short());
+            let name = free(taken, &format!("{}{dash}{}", sayable(&old.origin.name), piece.suffix), old.origin.kind.short());
             taken.insert(name.clone());
             let origin = PolicyRef { kind, namespace: None, name: name.clone() };
             let slot = Slot { name, rank: old.rank, tier };
@@ -110,16 +121,33 @@ fn turns(model: &Model, objects: &Objects, form: &Form, carried: &[Carried], con
     turns
 }
 
+/// The name of an object; one that has none is called by its place, which no server would take.
+fn sayable(name: &str) -> Cow<'_, str> {
+    if syntax::subdomain(name).is_ok() {
+        return Cow::Borrowed(name);
+    }
+    let file = name.rsplit('/').next().unwrap_or(name).to_lowercase();
+    let words: Vec<&str> = file.split(|it: char| !it.is_ascii_alphanumeric()).filter(|it| !it.is_empty()).collect();
+    Cow::Owned(if words.is_empty() { "nameless".to_owned() } else { words.join("-") })
+}
+
 /// A name that nobody has: this one, or with the old kind, or with a number.
 fn free(taken: &BTreeSet<Box<str>>, name: &str, kind: &str) -> Box<str> {
-    let longest = 240;
-    let name: String = name.chars().take(longest).collect();
-    let name = name.trim_end_matches(['-', '.']);
+    // Room for the kind and a number.
+    let name = shortened(name, LONGEST - 13);
     let numbered = (2..).map(|it: usize| format!("{name}-{kind}-{it}"));
     let candidates = [name.to_owned(), format!("{name}-{kind}")].into_iter().chain(numbered);
     // There is one more candidate than there are names.
     let free = candidates.take(taken.len() + 2).find(|it| !taken.contains(it.as_str()));
     free.unwrap_or_else(|| name.to_owned()).into()
+}
+
+/// The longest name that an object can have.
+const LONGEST: usize = 253;
+
+/// The beginning of a name that is a name, too.
+fn shortened(name: &str, most: usize) -> &str {
+    name.get(..most).unwrap_or(name).trim_end_matches(['-', '.'])
 }
 
 /// How the order was kept.
@@ -134,7 +162,7 @@ enum Settled {
     Not,
 }
 
-fn settle(form: &Form, turns: &mut [Turn], tier: Tier) -> Settled {
+fn settle(form: &Form, turns: &mut [Turn], tier: Tier, taken: &BTreeSet<Box<str>>) -> Settled {
     let (first, last) = form.ranks(tier);
     let before = turns.to_vec();
     if rank(turns, first, last, true) {
@@ -145,11 +173,7 @@ fn settle(form: &Form, turns: &mut [Turn], tier: Tier) -> Settled {
         return Settled::ByName;
     }
     turns.clone_from_slice(&before);
-    let width = turns.len().to_string().len();
-    for (at, turn) in turns.iter_mut().enumerate().filter(|it| it.1.piece.is_some()) {
-        turn.slot.name = format!("{:0width$}-{}", at + 1, turn.slot.name).into();
-        turn.origin.name = turn.slot.name.clone();
-    }
+    number(turns, taken);
     if rank(turns, first, last, false) {
         return Settled::Renamed;
     }
@@ -160,6 +184,24 @@ fn settle(form: &Form, turns: &mut [Turn], tier: Tier) -> Settled {
         turn.slot.rank = turn.slot.rank.clamp(first, last);
     }
     Settled::Not
+}
+
+/// Puts numbers before the names of new policies that make them sort, in as many digits as it takes for each to be free.
+fn number(turns: &mut [Turn], taken: &BTreeSet<Box<str>>) {
+    let digits = turns.len().to_string().len();
+    // A taken name stands in the way of one number of digits, so that one more is always free.
+    for width in digits..=digits + taken.len() {
+        let numbered =
+            |at: usize, turn: &Turn| -> Box<str> { shortened(&format!("{:0width$}-{}", at + 1, turn.slot.name), LONGEST).into() };
+        if turns.iter().enumerate().any(|(at, turn)| turn.piece.is_some() && taken.contains(&numbered(at, turn))) {
+            continue;
+        }
+        for (at, turn) in turns.iter_mut().enumerate().filter(|it| it.1.piece.is_some()) {
+            turn.slot.name = numbered(at, turn);
+            turn.origin.name = turn.slot.name.clone();
+        }
+        return;
+    }
 }
 
 /// Moves ranks as little as the limits and the order want; false if that is not possible.
@@ -212,7 +254,11 @@ fn tell(form: &Form, carried: &[Carried], turns: &[Turn], settled: Settled, conv
             let (path, why) = (path.to_owned(), why.to_owned());
             converted.losses.push(Loss { policy: old.origin.clone(), path, why, instead: Some(instead), weight });
         };
-        if !turn.slot.name.starts_with(&*old.origin.name) {
+        let called = sayable(&old.origin.name);
+        if called != *old.origin.name {
+            lose("metadata.name", "the policy has no name", format!("`{}`", turn.slot.name), Weight::Form);
+        }
+        if !turn.slot.name.starts_with(&*called) {
             let why = "policies of one priority are asked in the order of their names here; other controllers may choose another";
             lose("metadata.name", why, format!("`{}`", turn.slot.name), Weight::Form);
         } else if let Some(before) = place.checked_sub(1).and_then(|it| turns.get(it)).filter(|_| settled == Settled::ByName)

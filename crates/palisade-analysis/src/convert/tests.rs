@@ -140,3 +140,38 @@ fn a_name_that_is_taken_gets_the_old_kind() {
     let converted = convert(&model, &Objects::default(), Target::ClusterNetworkPolicy, None, Unsayable::Dropped);
     assert_eq!(written(&converted), [("a-anp", 1, 1), ("a-kep2091", 7, 1)]);
 }
+
+#[test]
+fn a_name_is_taken_by_a_new_policy_of_the_other_tier_too() {
+    let model = model(vec![
+        policy(PolicyKind::AdminNetworkPolicy, "a", Tier::Admin, 1, denies(1)),
+        policy(PolicyKind::ClusterNetworkPolicy, "a", Tier::Baseline, 5, denies(1)),
+    ]);
+    let converted = convert(&model, &Objects::default(), Target::Kep2091, None, Unsayable::Dropped);
+    assert_eq!(written(&converted), [("a", 1, 1), ("a-cnp", 1000, 1)]);
+}
+
+#[test]
+fn a_name_with_a_number_is_free_and_a_name() {
+    let long = "z".repeat(253);
+    let model = model(vec![
+        policy(PolicyKind::Kep2091, "1-z", Tier::Admin, 1, denies(1)),
+        policy(PolicyKind::ClusterNetworkPolicy, &long, Tier::Baseline, 1, denies(1)),
+        policy(PolicyKind::ClusterNetworkPolicy, "z", Tier::Baseline, 2, denies(1)),
+        policy(PolicyKind::ClusterNetworkPolicy, "a", Tier::Baseline, 3, denies(2)),
+    ]);
+    let other = PolicyRef { kind: PolicyKind::Kep2091, namespace: None, name: "2-z".into() };
+    let objects = Objects { others: [other].into(), ..Objects::default() };
+    let converted = convert(&model, &objects, Target::Kep2091, None, Unsayable::Dropped);
+    assert_eq!(written(&converted), [(&*format!("01-{}", "z".repeat(240)), 1000, 1), ("02-z", 1000, 1), ("03-a", 1000, 2)]);
+}
+
+#[test]
+fn a_policy_without_a_name_gets_one_from_its_place() {
+    let place = "some/where/Cluster.yaml:46";
+    let model = model(vec![policy(PolicyKind::Kep2091, place, Tier::Admin, 1, denies(1))]);
+    let converted = convert(&model, &Objects::default(), Target::ClusterNetworkPolicy, None, Unsayable::Dropped);
+    assert_eq!(written(&converted), [("cluster-yaml-46", 1, 1)]);
+    let told: Vec<(&str, &str)> = converted.losses.iter().map(|it| (it.path.as_str(), it.why.as_str())).collect();
+    assert_eq!(told, [("metadata.name", "the policy has no name")]);
+}

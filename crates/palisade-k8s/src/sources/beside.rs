@@ -125,8 +125,15 @@ fn entries<'n, 'a>(node: &'n Node<'a>) -> &'n [Entry<'a>] {
     }
 }
 
+/// Labels or annotations. An API server stores a null one as empty.
 fn pairs(node: &Node<'_>) -> Vec<(String, String)> {
-    entries(node).iter().filter_map(|it| Some((it.key.to_string(), it.value.as_str()?.to_owned()))).collect()
+    let text = |node: &Node<'_>| match &node.value {
+        Value::Str(text) => Some(text.to_string()),
+        Value::Null => Some(String::new()),
+        // Such an object was refused.
+        Value::Bool(_) | Value::Int(_) | Value::Number(_) | Value::List(_) | Value::Map(_) => None,
+    };
+    entries(node).iter().filter_map(|it| Some((it.key.to_string(), text(&it.value)?))).collect()
 }
 
 /// A `#` begins a comment where it stands after white space and in no value.
@@ -175,10 +182,11 @@ apiVersion: policy.networking.k8s.io/v1alpha2
 kind: ClusterNetworkPolicy
 metadata:
   name: watch
-  labels: {team: "#1"}
+  labels: {team: "#1", spare: null}
   annotations:
     # why
     note: a # b
+    later:
     kubectl.kubernetes.io/last-applied-configuration: '{}'
 spec:
   tier: Admin # never Baseline
@@ -205,8 +213,9 @@ spec:
         let key = ObjectKey { kind: "ClusterNetworkPolicy".into(), namespace: None, name: "watch".into() };
         let beside = index.snapshot().sources.beside(&key).unwrap();
         let lines = |lines: &[&str]| lines.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
-        assert_eq!(beside.labels, [("team".to_owned(), "#1".to_owned())]);
-        assert_eq!(beside.annotations, [("note".to_owned(), "a".to_owned())]);
+        let pairs = |pairs: &[(&str, &str)]| pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect::<Vec<_>>();
+        assert_eq!(beside.labels, pairs(&[("team", "#1"), ("spare", "")]));
+        assert_eq!(beside.annotations, pairs(&[("note", "a"), ("later", "")]));
         assert_eq!(beside.remarks, lines(&["# who may watch", "# the watchers", "# why", "# b", "# never Baseline"]));
         let first = lines(&["# all of these", "# the first", "# yes", "# everybody"]);
         let second = lines(&["# the second,", "# of two"]);

@@ -76,7 +76,10 @@ fn conflict<'p>(first: &'p Policy, second: &'p Policy, direction: Direction) -> 
     let settled = |rule: &PolicyRule, other: &PolicyRule, of: &[PolicyRule]| {
         of.iter().take_while(|it| it.index < other.index).any(|it| it.action == rule.action && rule_within(rule, it))
     };
-    pairs.into_iter().find(|(x, y)| differ(x, y) && !settled(y, x, a) && !settled(x, y, b))
+    // An earlier rule of its own policy takes every connection from the rule.
+    let shadowed =
+        |rule: &PolicyRule, own: &[PolicyRule]| own.iter().take_while(|it| it.index < rule.index).any(|it| rule_within(rule, it));
+    pairs.into_iter().find(|(x, y)| differ(x, y) && !shadowed(x, a) && !shadowed(y, b) && !settled(y, x, a) && !settled(x, y, b))
 }
 
 fn differ(a: &PolicyRule, b: &PolicyRule) -> bool {
@@ -197,6 +200,16 @@ mod tests {
         let expected = "note ClusterNetworkPolicy b spec.priority: has the priority of ClusterNetworkPolicy a, and would differ about ingress of a pod that \
                         both select: rule 0 there would Accept, rule 0 here would Deny";
         assert_eq!(lint(&(policy("a", 5, "{env: prod}", ACCEPT) + &policy("b", 5, "", DENY))), [expected]);
+    }
+
+    #[test]
+    fn a_rule_that_its_own_policy_never_comes_to_is_not_cited() {
+        let narrow = |action: &str| {
+            format!("  - {{action: {action}, from: [{{namespaces: {{}}}}], protocols: [{{tcp: {{destinationPort: {{number: 80}}}}}}]}}\n")
+        };
+        let shadowed = narrow("Deny") + &narrow("Accept");
+        assert_eq!(lint(&(policy("a", 5, "", DENY) + &policy("b", 5, "", &shadowed))), Vec::<String>::new());
+        assert_eq!(lint(&(policy("a", 5, "", &shadowed) + &policy("b", 5, "", DENY))), Vec::<String>::new());
     }
 
     #[test]

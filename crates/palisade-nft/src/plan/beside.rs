@@ -13,17 +13,31 @@ pub fn replace(new: &Ruleset, standing: &[Table]) -> Vec<Step> {
     let free = [Table::Next, Table::Again].into_iter().find(|it| !standing.contains(it));
     // Where all names are taken somebody died twice in a row; the oldest of them is the least of what is in force.
     let beside = free.unwrap_or(Table::Again);
-    let mut steps = vec![Step::Commit(Transaction::load_into(beside, new)), Step::Grace];
+    let mut steps = load_into(beside, new).to_vec();
     let others = standing.iter().copied().filter(|it| *it != beside);
     for table in others {
         steps.extend(left(table));
         steps.extend([Step::Commit(Transaction { table, changes: vec![Change::DeleteTable] }), Step::Grace]);
     }
     steps.extend(left(Table::Own));
-    steps.extend([Step::Commit(Transaction::load_into(Table::Own, new)), Step::Grace]);
+    steps.extend(load_into(Table::Own, new));
     steps.extend(left(beside));
     steps.extend([Step::Commit(Transaction { table: beside, changes: vec![Change::DeleteTable] }), Step::Grace]);
     steps
+}
+
+/// Puts a ruleset where no table is.
+pub fn load(new: &Ruleset) -> Vec<Step> {
+    load_into(Table::Own, new).to_vec()
+}
+
+/// First all that base chains lead to, then these: ranges are in force a moment later than the rest of their commit, and whoever asks them
+/// before finds nothing.
+fn load_into(table: Table, new: &Ruleset) -> [Step; 3] {
+    let mut silent = new.clone();
+    silent.chains.values_mut().filter(|it| it.hook.is_some()).for_each(|it| it.rules.clear());
+    let rules = Transaction { table, ..new.changes_since(&silent) };
+    [Step::Commit(Transaction::load_into(table, &silent)), Step::Commit(rules), Step::Grace]
 }
 
 fn left(table: Table) -> [Step; 2] {

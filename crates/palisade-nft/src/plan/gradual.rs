@@ -65,22 +65,20 @@ fn only_grows_and_shrinks(before: &Ruleset, after: &Ruleset) -> bool {
         && before.verdicts.iter().all(|(name, old)| element(name, old))
 }
 
-/// Whether each program has the same leaf for each class that there is before and after.
+/// Whether each program has the same leaf for each class that it meets before and after.
 fn means_the_same(old: &Tables<'_>, new: &Tables<'_>) -> bool {
     Direction::BOTH.iter().all(|direction| {
-        let (before, after) = (&old.sides.of(*direction).programs, &new.sides.of(*direction).programs);
-        let common = before.iter().filter_map(|(number, old)| Some((old, after.get(number)?)));
-        common.into_iter().all(|(one, other)| {
-            let listed: BTreeSet<u32> = one.leaves.keys().chain(other.leaves.keys()).copied().collect();
-            let same = |class: &u32| {
-                let stale = one.leaves.get(class).is_some_and(|it| it != other.leaf(*class));
-                match (old.classes.contains(class), new.classes.contains(class)) {
-                    (true, true) => one.leaf(*class) == other.leaf(*class),
-                    (false, true) => !stale,
-                    (_, false) => true,
-                }
+        let (before, after) = (old.sides.of(*direction), new.sides.of(*direction));
+        let common = before.programs.iter().filter_map(|(number, old)| Some((*number, old, after.programs.get(number)?)));
+        common.into_iter().all(|(number, one, other)| {
+            let both = one.with(other);
+            // While the table changes, what either lists is listed.
+            let says = |class: &u32| {
+                let leaf = both.leaf(*class);
+                (leaf == one.leaf(*class) || !old.classes.contains(class) || !before.meets(number, *class))
+                    && (leaf == other.leaf(*class) || !new.classes.contains(class) || !after.meets(number, *class))
             };
-            one.itself == other.itself && one.rest == other.rest && listed.iter().all(same)
+            one.itself == other.itself && one.rest == other.rest && both.leaves.keys().all(says)
         })
     })
 }
@@ -97,19 +95,20 @@ struct Stages<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
     Start,
-    Narrowed,
+    Refined,
     Moved,
     End,
 }
 
 impl Stages<'_> {
-    /// Before, prepared, narrowed, moved, widened, settled, swept.
-    fn all(&self) -> Option<[Ruleset; 7]> {
+    /// Before, prepared, refined, narrowed, moved, widened, settled, swept.
+    fn all(&self) -> Option<[Ruleset; 8]> {
         let prepared = self.prepared()?;
-        let mut narrowed = prepared.clone();
+        let mut refined = prepared.clone();
         // Where nobody changes program, there is nothing that a class could be mixed with.
         let direct = self.transitions.is_empty();
-        self.set_classes(&mut narrowed, if direct { At::Start } else { At::Narrowed });
+        self.set_classes(&mut refined, if direct { At::Start } else { At::Refined });
+        let mut narrowed = refined.clone();
         self.set_subjects(&mut narrowed, |transition| match &transition.meanwhile {
             Meanwhile::Old => transition.from,
             Meanwhile::New => transition.to,
@@ -129,7 +128,7 @@ impl Stages<'_> {
         }
         let mut settled = widened.clone();
         self.set_classes(&mut settled, At::End);
-        Some([self.before.clone(), prepared, narrowed, moved, widened, settled, self.after.clone()])
+        Some([self.before.clone(), prepared, refined, narrowed, moved, widened, settled, self.after.clone()])
     }
 
     /// With everything that nobody refers to yet.
@@ -212,10 +211,10 @@ impl Stages<'_> {
         let moves: &Moves = self.context.moves;
         let mut spans: BTreeMap<IpAddr, (IpAddr, u32)> = BTreeMap::new();
         for (pair, moving) in moves {
-            let (narrowed, moved) = moving.way.classes(*pair);
+            let (refined, moved) = moving.way.classes(*pair);
             let class = match at {
                 At::Start => pair.0,
-                At::Narrowed => narrowed,
+                At::Refined => refined,
                 At::Moved => moved,
                 At::End => pair.1,
             };
@@ -268,19 +267,18 @@ fn tell(map: &mut VerdictMap, program: &Program, class: u32, leaf: &str) {
 }
 
 /// Commits from stage to stage, with grace between those that must not be mixed.
-fn steps(stages: &[Ruleset; 7]) -> Vec<Step> {
-    let [before, prepared, rest @ ..] = stages;
-    let mut steps = Vec::new();
-    // Nobody meets what was only prepared.
-    steps.extend(commit(before, prepared));
-    let mut stage = prepared;
+fn steps(stages: &[Ruleset; 8]) -> Vec<Step> {
+    let [before, prepared, refined, rest @ ..] = stages;
+    // Nobody meets what was only prepared, and old programs do not tell the classes apart that are refined. But whoever comes to a new program
+    // must find the new classes: ranges are in force a moment later than the rest of their commit.
+    let mut steps: Vec<Step> = [commit(before, prepared), commit(prepared, refined)].into_iter().flatten().collect();
+    let mut stage = refined;
     for next in rest {
         if let Some(commit) = commit(stage, next) {
             steps.extend([commit, Step::Grace]);
         }
         stage = next;
     }
-    // What was prepared is for something that follows; if nothing did, it is still a change.
     if matches!(steps.last(), Some(Step::Commit(_))) {
         steps.push(Step::Grace);
     }

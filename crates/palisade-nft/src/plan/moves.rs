@@ -110,8 +110,8 @@ pub(super) struct InForce<'a> {
     pub(super) leaving: Vec<&'a Program>,
     /// Only after it.
     pub(super) coming: Vec<&'a Program>,
-    /// Before and after it, as it is then.
-    pub(super) staying: Vec<(&'a Program, &'a Program)>,
+    /// Before and after it, with what either lists.
+    pub(super) staying: Vec<Program>,
 }
 
 impl<'a> InForce<'a> {
@@ -123,7 +123,7 @@ impl<'a> InForce<'a> {
             let (was, is) = (used(&mut before.subjects()), used(&mut after.subjects()));
             for number in was.union(&is) {
                 match (before.programs.get(number), after.programs.get(number)) {
-                    (Some(old), Some(new)) => found.staying.push((old, new)),
+                    (Some(old), Some(new)) => found.staying.push(old.with(new)),
                     (Some(old), None) => found.leaving.push(old),
                     (None, Some(new)) => found.coming.push(new),
                     (None, None) => {}
@@ -143,7 +143,7 @@ pub(super) fn time(moves: &mut Moves, old: &Tables<'_>, new: &Tables<'_>, progra
     }
     for ((from, to), moving) in moves.iter_mut() {
         let (from, to) = (*from, *to);
-        let alike = programs.staying.iter().all(|(before, after)| before.leaf(from) == after.leaf(to));
+        let alike = programs.staying.iter().all(|it| it.leaf(from) == it.leaf(to));
         let same = |it: &&Program| it.leaf(from) == it.leaf(to);
         // Old programs can be told of a class that is new to them; but not of two things under one number.
         let fresh = !old.classes.contains(&to) && sources.get(&to) == Some(&1);

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use palisade_model::{Direction, PerDirection};
 
 use crate::lower::{program_chain, program_map};
-use crate::ruleset::{Address, Chain, Hook, Ruleset, Statement, Verdict};
+use crate::ruleset::{Address, Chain, DataMap, Hook, Ruleset, Statement, Verdict};
 
 /// A ruleset, read.
 #[derive(Debug)]
@@ -79,6 +79,17 @@ impl<'a> Side<'a> {
         maps.flat_map(|it| it.elements.iter().map(|(address, program)| (*address, *program)))
     }
 
+    /// Whether some subject of a program has a peer of a class: another than itself.
+    pub(super) fn meets(&self, program: u32, class: u32) -> bool {
+        let with_class = |map: &DataMap, but: IpAddr| map.elements.iter().any(|(address, of)| *of == class && *address != but);
+        self.subjects().filter(|it| it.1 == program).any(|(subject, _)| {
+            let family = Address::of(subject);
+            let known = self.ruleset.data.get(&class_map(family)).is_some_and(|it| with_class(it, subject));
+            let ranges = self.ruleset.intervals.get(&range_map(family));
+            known || ranges.is_some_and(|it| it.elements.values().any(|(_, of)| *of == class))
+        })
+    }
+
     pub(super) fn subject(&self, address: IpAddr) -> Option<u32> {
         self.ruleset.data.get(&subject_map(self.direction, Address::of(address)))?.elements.get(&address).copied()
     }
@@ -99,6 +110,13 @@ impl Program {
 
     pub(super) fn as_chain(&self, direction: Direction) -> Chain {
         program_chain(&self.chain, direction, &self.itself, &self.rest)
+    }
+
+    /// The same program with what another ruleset lists for it.
+    pub(super) fn with(&self, other: &Program) -> Program {
+        let mut both = self.clone();
+        both.leaves.extend(other.leaves.clone());
+        both
     }
 
     /// The leaf of a class.

@@ -72,10 +72,12 @@ impl<'a> Context<'a> {
     pub(super) fn leaf_of(&self, direction: Direction, number: u32, class: u32) -> Option<&'a str> {
         let before = self.old.sides.of(direction).programs.get(&number);
         let after = self.new.sides.of(direction).programs.get(&number);
-        match (before, after) {
-            (Some(program), _) if self.old.classes.contains(&class) => return Some(program.leaf(class)),
-            (_, Some(program)) if self.new.classes.contains(&class) => return Some(program.leaf(class)),
-            (Some(_) | None, _) => {}
+        let known = [(before, self.old), (after, self.new)].into_iter().filter(|(_, of)| of.classes.contains(&class));
+        let known: Vec<&Program> = known.filter_map(|(program, _)| program).collect();
+        // What either lists is listed from the first step to the last.
+        let listed = [before, after].into_iter().flatten().find_map(|it| it.leaves.get(&class));
+        if let Some(program) = known.first() {
+            return Some(listed.unwrap_or(&program.rest));
         }
         if let Some((from, to)) = self.through.get(&class) {
             return before.map(|it| it.leaf(*from)).or(after.map(|it| it.leaf(*to)));

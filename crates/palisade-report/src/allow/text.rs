@@ -44,12 +44,13 @@ fn block(it: &AllowBlock) -> String {
 
 fn change(lead: &str, it: &AllowChange) -> String {
     let text = it.diff.as_ref().unwrap_or(&it.yaml);
+    // A carriage return is part of what `patch` compares.
     let line = |line: &str| match line.as_bytes().first() {
         Some(b'+') if it.diff.is_some() => format!("{}\n", painted(Style::new().fg_color(Some(AnsiColor::Green.into())), line)),
         Some(b'-') if it.diff.is_some() => format!("{}\n", painted(Style::new().fg_color(Some(AnsiColor::Red.into())), line)),
         Some(_) | None => format!("{line}\n"),
     };
-    format!("\n{} {}:\n{}", painted(HELP, lead), it.sentence, text.lines().map(line).collect::<String>())
+    format!("\n{} {}:\n{}", painted(HELP, lead), it.sentence, text.split_terminator('\n').map(line).collect::<String>())
 }
 
 fn others(it: &Allowance) -> String {

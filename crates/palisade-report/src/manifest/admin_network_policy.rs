@@ -5,15 +5,10 @@ use palisade_model::{Direction, PeerSet, Policy, PortMatch, PortSet, Rule};
 
 use super::parts::{action, name, number, peer, subject, upper};
 use super::tree::{Node, map, some};
-use super::{Names, list_of, rules};
+use super::{Names, cluster_spec, list_of};
 
 pub(super) fn spec(policy: &Policy, beside: &Beside) -> Node {
-    some([
-        ("priority", Some(Node::Number(policy.rank))),
-        ("subject", Some(subject(&policy.subject))),
-        ("ingress", rules(policy, beside, Direction::Ingress, rule)),
-        ("egress", rules(policy, beside, Direction::Egress, rule)),
-    ])
+    cluster_spec(policy, beside, [("priority", Node::Number(policy.rank))], subject(&policy.subject), rule)
 }
 
 pub(super) fn rule(rule: &Rule, direction: Direction) -> Node {

@@ -1,17 +1,13 @@
 //! policy.networking.k8s.io/v1alpha1 BaselineAdminNetworkPolicy, as it was last shipped: an AdminNetworkPolicy without a priority.
 
 use palisade_k8s::Beside;
-use palisade_model::{Direction, Policy};
+use palisade_model::Policy;
 
 use super::admin_network_policy::rule;
+use super::cluster_spec;
 use super::parts::subject;
-use super::rules;
-use super::tree::{Node, some};
+use super::tree::Node;
 
 pub(super) fn spec(policy: &Policy, beside: &Beside) -> Node {
-    some([
-        ("subject", Some(subject(&policy.subject))),
-        ("ingress", rules(policy, beside, Direction::Ingress, rule)),
-        ("egress", rules(policy, beside, Direction::Egress, rule)),
-    ])
+    cluster_spec(policy, beside, [], subject(&policy.subject), rule)
 }

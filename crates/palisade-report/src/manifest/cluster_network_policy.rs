@@ -5,16 +5,11 @@ use palisade_model::{Direction, PeerSet, Policy, PortMatch, PortSet, Rule};
 
 use super::parts::{action, name, number, peer, subject};
 use super::tree::{Node, map, some};
-use super::{Names, list_of, rules};
+use super::{Names, cluster_spec, list_of};
 
 pub(super) fn spec(policy: &Policy, beside: &Beside) -> Node {
-    some([
-        ("tier", Some(Node::text(policy.tier))),
-        ("priority", Some(Node::Number(policy.rank))),
-        ("subject", Some(subject(&policy.subject))),
-        ("ingress", rules(policy, beside, Direction::Ingress, rule)),
-        ("egress", rules(policy, beside, Direction::Egress, rule)),
-    ])
+    let when = [("tier", Node::text(policy.tier)), ("priority", Node::Number(policy.rank))];
+    cluster_spec(policy, beside, when, subject(&policy.subject), rule)
 }
 
 pub(super) fn rule(rule: &Rule, direction: Direction) -> Node {

@@ -8,15 +8,10 @@ use palisade_model::{
 
 use super::parts::{action, name, namespaces, number, selector, upper};
 use super::tree::{Node, map, some};
-use super::{Names, list_of, rules};
+use super::{Names, cluster_spec, list_of};
 
 pub(super) fn spec(policy: &Policy, beside: &Beside) -> Node {
-    some([
-        ("priority", Some(Node::Number(1000 - policy.rank))),
-        ("subject", Some(subject(&policy.subject))),
-        ("ingress", rules(policy, beside, Direction::Ingress, rule)),
-        ("egress", rules(policy, beside, Direction::Egress, rule)),
-    ])
+    cluster_spec(policy, beside, [("priority", Node::Number(1000 - policy.rank))], subject(&policy.subject), rule)
 }
 
 fn subject(subject: &Subject) -> Node {

@@ -76,6 +76,20 @@ pub fn cluster_rule(rule: &Rule, direction: Direction, kind: PolicyKind) -> Stri
     Node::List(vec![rule]).yaml()
 }
 
+/// The spec of a cluster policy: when it is asked, whom it is about, and its rules.
+fn cluster_spec<const N: usize>(
+    policy: &Policy,
+    beside: &Beside,
+    when: [(&str, Node); N],
+    subject: Node,
+    rule: fn(&Rule, Direction) -> Node,
+) -> Node {
+    let when = when.map(|(key, value)| (key, Some(value)));
+    let directions = [("ingress", Direction::Ingress), ("egress", Direction::Egress)];
+    let lists = directions.map(|(key, direction)| (key, rules(policy, beside, direction, rule)));
+    some(when.into_iter().chain([("subject", Some(subject))]).chain(lists))
+}
+
 /// The rules of one direction, with the remarks above them; none if there is no rule.
 fn rules(policy: &Policy, beside: &Beside, direction: Direction, write: impl Fn(&Rule, Direction) -> Node) -> Option<Node> {
     let written = policy.rules.of(direction).iter().enumerate().map(|(at, rule)| {

@@ -108,7 +108,7 @@ pub(super) fn map<const N: usize>(entries: [(&str, Node); N]) -> Node {
 }
 
 /// Fields in their order, those that are there.
-pub(super) fn some<const N: usize>(entries: [(&str, Option<Node>); N]) -> Node {
+pub(super) fn some<'k>(entries: impl IntoIterator<Item = (&'k str, Option<Node>)>) -> Node {
     Node::Map(entries.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect())
 }
 

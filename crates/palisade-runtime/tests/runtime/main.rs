@@ -3,6 +3,8 @@
 //! `cfg(test)` is always set here; it is written out because clippy allows `unwrap` only where it is.
 
 #[cfg(test)]
+mod api_server;
+#[cfg(test)]
 mod folder;
 #[cfg(test)]
 mod kubeconfig;
@@ -10,3 +12,5 @@ mod kubeconfig;
 mod live;
 #[cfg(test)]
 mod mock_api;
+#[cfg(test)]
+mod real;

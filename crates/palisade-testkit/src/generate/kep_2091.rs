@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::cluster_network_policy::NAMES;
-use super::vocabulary::{PLACE_LABELS, POD_LABELS, PORT_NAMES, PORTS, PROTOCOLS, keys, put, selector, wide};
+use super::vocabulary::{PLACE_LABELS, POD_LABELS, keys, port, put, selector, wide};
 use crate::random::Random;
 
 /// The group that the proposal names, and ours, where nothing else is.
@@ -95,20 +95,4 @@ fn l4_selector(random: &mut Random) -> Value {
         1..10 => json!({"allPorts": true}),
         _ => json!({"ports": (0..random.of([1, 1, 2])).map(|_| port(random)).collect::<Vec<Value>>()}),
     }
-}
-
-fn port(random: &mut Random) -> Value {
-    let mut fields = Map::new();
-    let protocol = random.percent(65).then(|| random.of(PROTOCOLS).into());
-    put(random, &mut fields, "protocol", protocol);
-    let (one, other) = (random.of(PORTS), random.of(PORTS));
-    let (port, end) = match random.below(10) {
-        0..2 => (None, None),
-        2..5 => (Some(random.of(PORT_NAMES).into()), None),
-        5..8 => (Some(one.into()), None),
-        _ => (Some(one.min(other).into()), Some(one.max(other).into())),
-    };
-    put(random, &mut fields, "port", port);
-    put(random, &mut fields, "endPort", end);
-    Value::Object(fields)
 }

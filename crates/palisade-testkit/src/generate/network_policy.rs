@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::cluster::Cluster;
-use super::vocabulary::{PLACE_LABELS, POD_LABELS, PORT_NAMES, PORTS, PROTOCOLS, block, parts_of, put, selector};
+use super::vocabulary::{PLACE_LABELS, POD_LABELS, block, parts_of, port, put, selector};
 use crate::random::Random;
 
 pub(super) fn network_policy(random: &mut Random, cluster: &Cluster, at: usize) -> Value {
@@ -84,21 +84,5 @@ fn ip_block(random: &mut Random) -> Value {
         _ => Some(parts_of(random, cidr).into()),
     };
     put(random, &mut fields, "except", except);
-    Value::Object(fields)
-}
-
-fn port(random: &mut Random) -> Value {
-    let mut fields = Map::new();
-    let protocol = random.percent(65).then(|| random.of(PROTOCOLS).into());
-    put(random, &mut fields, "protocol", protocol);
-    let (one, other) = (random.of(PORTS), random.of(PORTS));
-    let (port, end) = match random.below(10) {
-        0..2 => (None, None),
-        2..5 => (Some(random.of(PORT_NAMES).into()), None),
-        5..8 => (Some(one.into()), None),
-        _ => (Some(one.min(other).into()), Some(one.max(other).into())),
-    };
-    put(random, &mut fields, "port", port);
-    put(random, &mut fields, "endPort", end);
     Value::Object(fields)
 }

@@ -135,6 +135,23 @@ fn expressions(random: &mut Random, vocabulary: [(&str, [&str; 3]); 2]) -> Value
     (0..random.of([1, 1, 2])).map(|_| expression(random)).collect()
 }
 
+/// An entry of ports, as NetworkPolicy and KEP-2091 have it.
+pub(super) fn port(random: &mut Random) -> Value {
+    let mut fields = Map::new();
+    let protocol = random.percent(65).then(|| random.of(PROTOCOLS).into());
+    put(random, &mut fields, "protocol", protocol);
+    let (one, other) = (random.of(PORTS), random.of(PORTS));
+    let (port, end) = match random.below(10) {
+        0..2 => (None, None),
+        2..5 => (Some(random.of(PORT_NAMES).into()), None),
+        5..8 => (Some(one.into()), None),
+        _ => (Some(one.min(other).into()), Some(one.max(other).into())),
+    };
+    put(random, &mut fields, "port", port);
+    put(random, &mut fields, "endPort", end);
+    Value::Object(fields)
+}
+
 /// The value, or one of the ways to say nothing.
 pub(super) fn put(random: &mut Random, fields: &mut Map<String, Value>, key: &str, value: Option<Value>) {
     match value {

@@ -200,6 +200,22 @@ fn a_pod_without_labels_shares_what_it_gets() {
 }
 
 #[test]
+fn the_diff_of_a_file_with_carriage_returns_has_them() {
+    let policy = format!(
+        "{HEAD}spec:\n  podSelector: {{}}\n  ingress:\n  - ports: [{{port: 80}}]\n    from: []\n  - from:\n    - podSelector: {{}}\n"
+    );
+    let folder = folder(&[("pods.yaml", PODS), ("policy.yaml", &policy.replace('\n', "\r\n"))]);
+    let ask = "allow 203.0.113.7 x/db 443 --edit -f pods.yaml -f policy.yaml";
+    let run = palisade(ask).current_dir(folder.path()).assert().success();
+    let said = String::from_utf8(run.get_output().stdout.clone()).unwrap();
+    let (_, diff) = said.split_once("+++ policy.yaml\n").unwrap();
+    let (_, diff) = diff.split_once("@@\n").unwrap();
+    let (hunk, _) = diff.split_once("\n\n").unwrap();
+    let lines: Vec<&str> = hunk.split('\n').collect();
+    assert!(lines.iter().any(|it| it.starts_with('+')) && lines.iter().all(|it| it.ends_with('\r')), "{said:?}");
+}
+
+#[test]
 fn a_text_that_cannot_be_edited_is_written_anew() {
     let policy = format!(
         "{HEAD}spec:\n  podSelector: {{matchLabels: {{app: db}}}}\n  policyTypes: [Ingress, Egress]\n  ingress: &both\n  - ports: [{{port: 81}}]\n  egress: *both\n"
