@@ -13,12 +13,14 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use palisade_kernel::{Changed, Frames, KernelError, Log, LogOptions, Monitor, Namespace, Nftables, Restored};
 use palisade_model::{EndpointId, Model, NodeId};
 use palisade_nft::LOG_GROUP;
+use palisade_report::v1;
 
 use crate::agent::{Agent, AgentError, Applied, Checked, RuleCount};
 use crate::book::{Book, Limits, Taken, Totals};
 use crate::denial::Denial;
 use crate::lock::{Lock, LockError};
 use crate::names::Names;
+use crate::verify::{Seen, Watching};
 
 const TABLE: &str = "palisade";
 /// How long the thread waits before it looks whether it should end.
@@ -29,6 +31,7 @@ const TURN: u8 = 100;
 pub struct Running {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    watching: Watching,
 }
 
 /// Something that happened on the node.
@@ -42,6 +45,8 @@ pub enum Event {
     Lost(u64),
     /// Somebody removed or changed the table, and it was put back.
     Restored { checked: Checked, by: String },
+    /// Packets can go where our hooks do not see them.
+    Bypassed(Box<v1::VerifyFinding>),
     /// Something went wrong that the next change may mend.
     Failed(String),
 }
@@ -112,12 +117,21 @@ impl Running {
             suspect: None,
             failure: None,
         };
-        let thread = std::thread::Builder::new().name("agent".to_owned()).spawn(move || worker.work(report))?;
-        Ok(Running { shared, thread: Some(thread) })
+        let report = Arc::new(Mutex::new(report));
+        let told = Arc::clone(&report);
+        let watching = Watching::start(namespace, move |seen| {
+            lock(&told)(match seen {
+                Seen::New(finding) => Event::Bypassed(finding),
+                Seen::Failed(error) => Event::Failed(error.to_string()),
+            });
+        })?;
+        let thread = std::thread::Builder::new().name("agent".to_owned()).spawn(move || worker.work(|event| lock(&report)(event)))?;
+        Ok(Running { shared, thread: Some(thread), watching })
     }
 
     /// Brings the node's table to what the model wants.
     pub fn apply(&self, model: &Model, node: NodeId, links: BTreeMap<EndpointId, String>) -> Result<Applied, AgentError> {
+        self.watching.about(model, node, &links);
         let mut agent = lock(&self.shared.agent);
         // What the other table cannot see must not come in before it is in force.
         lock(&self.shared.frames).replace(&links.values().cloned().collect()).map_err(AgentError::Kept)?;

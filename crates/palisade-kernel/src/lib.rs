@@ -33,7 +33,7 @@ mod sysctl;
 mod transaction;
 
 pub use conntrack::{Connection, Conntrack, Deleted, Status, Transport, Tuple};
-pub use environment::{BaseChain, Environment, Filter, FilterSide, Flowtable, LinkFacts, StrayRule, TableOf, Way, Xdp};
+pub use environment::{BaseChain, Environment, Filter, FilterSide, Flowtable, LinkFacts, Stirred, StrayRule, TableOf, Watch, Way, Xdp};
 pub use error::{Attempt, KernelError, NetworkObject, Refusal};
 pub use fake::{Fake, Fault};
 pub use frames::{Frames, FramesDump, Restored};

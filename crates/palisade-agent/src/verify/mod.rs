@@ -8,6 +8,7 @@
 mod environment;
 mod file;
 mod report;
+mod watching;
 mod ways;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +23,7 @@ use crate::names::Names;
 
 pub use environment::EnvironmentKind;
 pub use file::FileError;
+pub(crate) use watching::{Seen, Watching};
 pub use ways::{Ways, links_of};
 
 /// What the kernel of a node holds.

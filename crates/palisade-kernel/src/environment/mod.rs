@@ -7,6 +7,7 @@ mod ipvs;
 mod links;
 mod settings;
 mod traffic_control;
+mod watch;
 
 use std::collections::BTreeMap;
 
@@ -17,6 +18,7 @@ use crate::error::KernelError;
 pub use chains::{BaseChain, Flowtable, StrayRule, TableOf};
 pub use links::{LinkFacts, Xdp};
 pub use traffic_control::{Filter, FilterSide};
+pub use watch::{Stirred, Watch};
 
 /// Everything that could lead packets past the hooks of our table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

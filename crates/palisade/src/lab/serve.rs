@@ -187,6 +187,7 @@ fn hear(server: &Server, NodeEvent { node, event }: NodeEvent) {
         Event::DeniedAgain(_) => return,
         Event::Lost(packets) => Entry::Lost { node: node.to_string(), packets },
         Event::Restored { checked, by } => Entry::Note(format!("node {node}: {by} {} the table; it was put back", did(checked))),
+        Event::Bypassed(finding) => Entry::Note(format!("node {node}: unenforceable[{}]: {}", finding.name, finding.sentence)),
         Event::Failed(error) => Entry::Note(format!("node {node}: {error}")),
     };
     server.history.push(entry);
