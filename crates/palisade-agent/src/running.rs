@@ -120,12 +120,13 @@ impl Running {
         let report = Arc::new(Mutex::new(report));
         let told = Arc::clone(&report);
         let watching = Watching::start(namespace, move |seen| {
-            lock(&told)(match seen {
+            (*self::lock(&told))(match seen {
                 Seen::New(finding) => Event::Bypassed(finding),
                 Seen::Failed(error) => Event::Failed(error.to_string()),
             });
         })?;
-        let thread = std::thread::Builder::new().name("agent".to_owned()).spawn(move || worker.work(|event| lock(&report)(event)))?;
+        let thread =
+            std::thread::Builder::new().name("agent".to_owned()).spawn(move || worker.work(|event| (*self::lock(&report))(event)))?;
         Ok(Running { shared, thread: Some(thread), watching })
     }
 

@@ -327,3 +327,6 @@ fn settings(node: NodeId, environment: &Environment, pods: &Pods<'_>, out: &mut 
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

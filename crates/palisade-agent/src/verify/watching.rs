@@ -125,7 +125,7 @@ impl Worker {
     fn wait(&self) {
         let mut polled = [self.watch.as_fd(), self.monitor.as_fd()].map(|it| PollFd::new(it, PollFlags::POLLIN));
         // An interrupted wait is made up for by the next turn.
-        drop(poll(&mut polled, PollTimeout::from(TURN)));
+        poll(&mut polled, PollTimeout::from(TURN)).ok();
     }
 
     fn hear(&mut self) -> Result<Stirred, KernelError> {

@@ -75,7 +75,7 @@ fn check_packets(node: &Node, held: &Held, what: &str) -> &'static str {
     let examined = held.examined();
     let verified = verify(examined.as_ref(), &node.wanted);
     let found = examined.unwrap_or_default();
-    let mut shown = 0;
+    let mut shown = 0_usize;
     for difference in &verified.differences {
         let Effect::Shown(example) = &difference.effect else { continue };
         shown += 1;
