@@ -48,7 +48,8 @@ fn summary(it: &Verification) -> String {
         (some, 0) => format!("the table is as it should be; {} policy cannot be enforced", places(some)),
         (some, others) => format!("{} from what policy says; {} policy cannot be enforced", differences(others), places(some)),
     };
-    format!("node {}: {}\n{}\n", painted(BOLD, &it.node), verdict, painted(DIM, &compared))
+    let before = if it.repaired.is_some() { "before: " } else { "" };
+    format!("node {}: {before}{verdict}\n{}\n", painted(BOLD, &it.node), painted(DIM, &compared))
 }
 
 fn differences(count: usize) -> String {

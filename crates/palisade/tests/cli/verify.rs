@@ -14,7 +14,11 @@ fn run(line: &str, code: i32) -> String {
     said
 }
 
+/// The node has addresses of both families, so that a lab gives it none.
 const PODS: &str = "
+apiVersion: v1\nkind: Node\nmetadata: {name: one}
+status: {addresses: [{type: InternalIP, address: 192.0.2.11}, {type: InternalIP, address: 'fd00:11::1'}]}
+---
 apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop, labels: {app: web}}
 spec: {nodeName: one, containers: [{name: m, image: i, ports: [{containerPort: 80}]}]}\nstatus: {podIPs: [{ip: 10.88.0.2}]}
 ---
