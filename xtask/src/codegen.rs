@@ -24,6 +24,7 @@ const GENERATED: &[(&str, &[&str])] = &[
     ("docs/schema/lab-status.v1.json", &["schema", "lab-status"]),
     ("docs/schema/denial.v1.json", &["schema", "denial"]),
     ("docs/schema/verification.v1.json", &["schema", "verification"]),
+    ("docs/schema/cut.v1.json", &["schema", "cut"]),
     ("docs/names.md", &["schema", "names"]),
     ("docs/cli.md", &["schema", "cli"]),
     ("docs/lints.md", &["schema", "lints"]),

@@ -124,6 +124,11 @@ impl<K: Kernel> Agent<K> {
         Ok(checked)
     }
 
+    /// What was applied last.
+    pub fn ruleset(&self) -> Option<&Ruleset> {
+        self.wanted.as_ref()
+    }
+
     /// What the numbers in log prefixes stand for.
     pub fn origins(&self) -> &BTreeMap<u32, Origin> {
         static NONE: BTreeMap<u32, Origin> = BTreeMap::new();
@@ -223,7 +228,7 @@ impl<K: Kernel> Agent<K> {
             // Each state on the way is safe, and the next one is found from there.
             done.map_err(|error| match error {
                 AgentError::Kept(error) if changes > 0 => self.unknown(error),
-                error => error,
+                error @ (AgentError::Kept(_) | AgentError::NotKnown(_)) => error,
             })?;
             changes += match step {
                 Step::Commit(transaction) => transaction.changes.len(),

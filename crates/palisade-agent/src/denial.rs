@@ -71,7 +71,7 @@ impl Denial {
 }
 
 impl DeniedBy {
-    fn decided(&self) -> DecidedBy<'_> {
+    pub(crate) fn decided(&self) -> DecidedBy<'_> {
         match self {
             DeniedBy::Unknown(number) => DecidedBy::Unknown(*number),
             DeniedBy::UnresolvedName { direction, rule } => DecidedBy::UnresolvedName { direction: *direction, rule },

@@ -8,19 +8,23 @@
 
 mod agent;
 mod book;
+mod changes;
 mod denial;
 mod lock;
 mod names;
 mod packet;
 mod queue;
 mod running;
+mod sweep;
 mod verify;
 
 pub use agent::{Agent, AgentError, Applied, Checked, Did, RuleCount};
 pub use book::{Book, Limits, Taken, Totals, Unreadable};
+pub use changes::{Changes, Outcome, Wanted};
 pub use denial::{Denial, DeniedBy, Name, Side};
 pub use lock::{Holder, Lock, LockError, bind, holder};
 pub use names::Names;
 pub use queue::{Due, Matter, Pace, Queue};
-pub use running::{Attention, Event, Running, StartError};
+pub use running::{Attention, Event, Running, Settings, StartError};
+pub use sweep::{Cut, CutBy, Cuts, Established, Swept};
 pub use verify::{EnvironmentKind, FileError, Held, Ways, links_of, verification};

@@ -52,7 +52,7 @@ impl Names {
 }
 
 /// A packet is denied by a rule that accepts only when that rule accepts nothing but names.
-fn by(model: &Model, origin: &Origin) -> DeniedBy {
+pub(crate) fn by(model: &Model, origin: &Origin) -> DeniedBy {
     let (direction, reason) = match origin {
         Origin::Guard(guard) => return DeniedBy::Guard(*guard),
         Origin::Policy { direction, reason } => (*direction, reason.clone()),

@@ -75,6 +75,16 @@ impl<T> Queue<T> {
         self.pending = Some(Pending { wanted, words: before.map_or(0, |it| it.words) + 1, due, latest });
     }
 
+    /// Puts a word back that could not be made true, for later; unless a newer one is there.
+    pub fn put_back(&mut self, later: Duration, wanted: T) {
+        self.pending.get_or_insert(Pending { wanted, words: 1, due: later, latest: later });
+    }
+
+    /// Whether a word waits.
+    pub fn is_waiting(&self) -> bool {
+        self.pending.is_some()
+    }
+
     /// Takes the newest word if its time has come.
     pub fn take(&mut self, now: Duration) -> Due<T> {
         match self.pending.take_if(|it| it.due <= now) {

@@ -1,13 +1,13 @@
 //! An agent at work: a thread that reads what was denied, and puts the table back when somebody else touches it.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use palisade_kernel::{Changed, Frames, KernelError, Log, LogOptions, Monitor, Namespace, Nftables, Restored};
@@ -20,6 +20,7 @@ use crate::book::{Book, Limits, Taken, Totals};
 use crate::denial::Denial;
 use crate::lock::{Lock, LockError};
 use crate::names::Names;
+use crate::sweep::{Cuts, Desk, Established, Sweeper, Swept, Tools, Touched, View};
 use crate::verify::{Seen, Watching};
 
 const TABLE: &str = "palisade";
@@ -27,11 +28,20 @@ const TABLE: &str = "palisade";
 const TURN: u8 = 100;
 
 /// An agent in a network namespace. Dropped, it ends; the table stays in force.
-#[derive(Debug)]
 pub struct Running {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    /// None where connections are kept.
+    sweeper: Option<Arc<Sweeper>>,
+    report: Arc<dyn Fn(Event) + Send + Sync>,
+    threads: Vec<JoinHandle<()>>,
     watching: Watching,
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Running { shared, sweeper, threads, watching: _, report: _ } = self;
+        f.debug_struct("Running").field("shared", shared).field("sweeper", sweeper).field("threads", threads).finish_non_exhaustive()
+    }
 }
 
 /// Something that happened on the node.
@@ -45,6 +55,8 @@ pub enum Event {
     Lost(u64),
     /// Somebody removed or changed the table, and it was put back.
     Restored { checked: Checked, by: String },
+    /// Connections that a change denies, or whose pod it removes, were ended.
+    Cut(Box<Cuts>),
     /// Packets can go where our hooks do not see them.
     Bypassed(Box<v1::VerifyFinding>),
     /// Something went wrong that the next change may mend.
@@ -60,6 +72,21 @@ pub enum Attention {
     Packets,
 }
 
+/// How an agent works.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub attention: Attention,
+    /// How denied packets are kept until they are read.
+    pub log: LogOptions,
+    pub established: Established,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { attention: Attention::Connections, log: LogOptions::default(), established: Established::default() }
+    }
+}
+
 /// Why an agent does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -71,11 +98,13 @@ pub enum StartError {
     Thread(#[from] io::Error),
 }
 
+/// What the threads share. Who takes more than one of these takes them in this order.
 #[derive(Debug)]
-struct Shared {
-    agent: Mutex<Agent<Nftables>>,
+pub(crate) struct Shared {
+    pub(crate) agent: Mutex<Agent<Nftables>>,
     frames: Mutex<Frames>,
-    names: Mutex<Names>,
+    pub(crate) names: Mutex<Names>,
+    pub(crate) desk: Desk,
     totals: Mutex<Totals>,
     stop: AtomicBool,
     lock: Lock,
@@ -83,30 +112,51 @@ struct Shared {
 
 impl Running {
     /// Starts an agent in a namespace. What is in force there stays so until something is applied.
-    pub fn start(namespace: &Namespace, attention: Attention, report: impl Fn(Event) + Send + 'static) -> Result<Running, StartError> {
-        Running::start_with(namespace, attention, LogOptions::default(), report)
+    pub fn start(
+        namespace: &Namespace,
+        attention: Attention,
+        report: impl Fn(Event) + Send + Sync + 'static,
+    ) -> Result<Running, StartError> {
+        Running::start_as(namespace, Settings { attention, ..Settings::default() }, report)
     }
 
     /// Starts an agent that keeps denied packets in its own way until they are read.
     pub fn start_with(
         namespace: &Namespace,
         attention: Attention,
-        options: LogOptions,
-        report: impl Fn(Event) + Send + 'static,
+        log: LogOptions,
+        report: impl Fn(Event) + Send + Sync + 'static,
     ) -> Result<Running, StartError> {
+        Running::start_as(namespace, Settings { attention, log, ..Settings::default() }, report)
+    }
+
+    /// Starts an agent that works in its own way.
+    pub fn start_as(
+        namespace: &Namespace,
+        settings: Settings,
+        report: impl Fn(Event) + Send + Sync + 'static,
+    ) -> Result<Running, StartError> {
+        let Settings { attention, log, established } = settings;
         let opened = namespace.run(|| -> Result<_, StartError> {
             let lock = Lock::take()?;
-            Ok((lock, Nftables::open()?, Frames::open()?, Log::open(LOG_GROUP, options)?, Monitor::open()?))
+            let tools = match established {
+                Established::Cut => Some(Tools::open()?),
+                Established::Keep => None,
+            };
+            Ok((lock, Nftables::open()?, Frames::open()?, Log::open(LOG_GROUP, log)?, Monitor::open()?, tools))
         })??;
-        let (lock, nftables, frames, log, monitor) = opened;
+        let (lock, nftables, frames, log, monitor, tools) = opened;
         let shared = Arc::new(Shared {
             agent: Mutex::new(Agent::new(nftables)),
             frames: Mutex::new(frames),
             names: Mutex::new(Names::of(&Model::default(), &BTreeMap::new())),
+            desk: Desk::default(),
             totals: Mutex::default(),
             stop: AtomicBool::new(false),
             lock,
         });
+        let report: Arc<dyn Fn(Event) + Send + Sync> = Arc::new(report);
+        let sweeper = tools.map(|it| Arc::new(Sweeper { shared: Arc::clone(&shared), tools: Mutex::new(it) }));
         let worker = Worker {
             shared: Arc::clone(&shared),
             log,
@@ -117,22 +167,36 @@ impl Running {
             suspect: None,
             failure: None,
         };
-        let report = Arc::new(Mutex::new(report));
         let told = Arc::clone(&report);
         let watching = Watching::start(namespace, move |seen| {
-            (*self::lock(&told))(match seen {
+            told(match seen {
                 Seen::New(finding) => Event::Bypassed(finding),
                 Seen::Failed(error) => Event::Failed(error.to_string()),
             });
         })?;
-        let thread =
-            std::thread::Builder::new().name("agent".to_owned()).spawn(move || worker.work(|event| (*self::lock(&report))(event)))?;
-        Ok(Running { shared, thread: Some(thread), watching })
+        let mut running = Running { shared, sweeper, report, threads: Vec::new(), watching };
+        let report = Arc::clone(&running.report);
+        running.spawn("agent", move || worker.work(&*report))?;
+        if let Some(sweeper) = running.sweeper.clone() {
+            let report = Arc::clone(&running.report);
+            running.spawn("sweeper", move || sweeper.work(&*report))?;
+        }
+        Ok(running)
     }
 
-    /// Brings the node's table to what the model wants.
+    fn spawn(&mut self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), io::Error> {
+        self.threads.push(std::thread::Builder::new().name(name.to_owned()).spawn(work)?);
+        Ok(())
+    }
+
+    /// Brings the node's table to what the model wants. Connections that it denies end soon after: `await_sweep` waits for that.
     pub fn apply(&self, model: &Model, node: NodeId, links: BTreeMap<EndpointId, String>) -> Result<Applied, AgentError> {
         self.watching.about(model, node, &links);
+        let view = self.sweeper.as_ref().map(|sweeper| {
+            let view = Arc::new(View::of(model, node, &links));
+            sweeper.make_way(&view, &*self.report);
+            view
+        });
         let mut agent = lock(&self.shared.agent);
         // What the other table cannot see must not come in before it is in force.
         lock(&self.shared.frames).replace(&links.values().cloned().collect()).map_err(AgentError::Kept)?;
@@ -143,7 +207,19 @@ impl Running {
         // What the table before denied may still be on its way.
         origins.extend(agent.origins().iter().map(|(number, origin)| (*number, origin.clone())));
         *names = Names::of(model, &origins);
+        drop(names);
+        if let Some(view) = view {
+            self.shared.desk.in_force(view, applied);
+        }
         Ok(applied)
+    }
+
+    /// Waits until no connection is left that was denied by what was applied; whether that came to be in time.
+    pub fn await_sweep(&self, patience: Duration) -> Swept {
+        match self.sweeper {
+            Some(_) => self.shared.desk.await_idle(patience),
+            None => Swept::All,
+        }
     }
 
     /// What the rules have counted, by what they come from.
@@ -170,8 +246,11 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
-        // A panic of the thread has been printed by then, and nothing depends on it any more.
-        drop(self.thread.take().map(JoinHandle::join));
+        self.shared.desk.end();
+        for thread in self.threads.drain(..) {
+            // A panic of the thread has been printed by then, and nothing depends on it any more.
+            drop(thread.join());
+        }
     }
 }
 
@@ -197,18 +276,18 @@ struct Ready {
 }
 
 impl Worker {
-    fn work(mut self, report: impl Fn(Event)) {
+    fn work(mut self, report: &dyn Fn(Event)) {
         while !self.shared.stop.load(Ordering::Relaxed) {
             let ready = self.wait();
             if ready.lock {
                 self.shared.lock.let_go();
             }
             if ready.monitor {
-                self.hear(&report);
+                self.hear(report);
             }
-            self.check(&report);
+            self.check(report);
             if ready.log {
-                self.read(&report);
+                self.read(report);
             }
         }
     }
@@ -224,7 +303,7 @@ impl Worker {
         Ready { log, monitor, lock }
     }
 
-    fn read(&mut self, report: &impl Fn(Event)) {
+    fn read(&mut self, report: &dyn Fn(Event)) {
         let names = lock(&self.shared.names);
         let (book, attention, start) = (&mut self.book, self.attention, self.start);
         let read = self.log.read(Duration::ZERO, |logged| {
@@ -254,7 +333,7 @@ impl Worker {
     }
 
     /// Finds out whether somebody else changed the table.
-    fn hear(&mut self, report: &impl Fn(Event)) {
+    fn hear(&mut self, report: &dyn Fn(Event)) {
         let heard = match self.monitor.wait(Duration::ZERO) {
             Ok(changes) => changes.iter().find_map(stranger),
             Err(error) => {
@@ -266,7 +345,7 @@ impl Worker {
     }
 
     /// Checks the table if somebody may have changed it; again in the next turn if that cannot be done now.
-    fn check(&mut self, report: &impl Fn(Event)) {
+    fn check(&mut self, report: &dyn Fn(Event)) {
         let Some(by) = self.suspect.take() else { return };
         let table = lock(&self.shared.agent).check();
         // The frames have no table to be told apart by: they are part of ours.
@@ -284,6 +363,8 @@ impl Worker {
             }
         }
         if let Some(checked) = restored {
+            // Anybody may have opened anything meanwhile.
+            self.shared.desk.add(Touched::all());
             report(Event::Restored { checked, by: by.clone() });
         }
         if let Some(failure) = &failure {
@@ -314,7 +395,7 @@ fn in_first_process_namespace() -> bool {
     std::fs::read_link("/proc/self/ns/pid").is_ok_and(|it| it.as_os_str() == "pid:[4026531836]")
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // What it guards is whole at any time, also when its holder panicked.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -14,6 +14,9 @@ use crate::socket::{Question, Socket, Unanswered};
 /// How often a table that changes its shape meanwhile is read again.
 const ATTEMPTS: usize = 5;
 
+/// How many are deleted by one datagram.
+const AT_ONCE: usize = 500;
+
 /// A connection to the tracking of the network namespace that the thread was in when it was opened.
 #[derive(Debug)]
 pub struct Conntrack {
@@ -77,6 +80,8 @@ pub enum Deleted {
     Yes,
     /// It had ended before, though another with the same tuples may be there.
     WasGone,
+    /// A flowtable has it, and this kernel does not delete it until that lets go of it.
+    Offloaded,
 }
 
 impl Status {
@@ -136,38 +141,82 @@ impl Conntrack {
 
     /// Gives all connections of a family, or of both, to `take`, in no order and without keeping them. One that changes meanwhile may
     /// come twice. After `Unsteady` some may be missing.
-    pub fn each(&mut self, family: Option<Address>, mut take: impl FnMut(Connection)) -> Result<(), KernelError> {
-        let answer = self.socket.each(
-            question(uapi::GET, flag::DUMP, family.map_or(0, family_number)),
-            |_| {},
-            |payload| {
-                take(connection(payload)?);
-                Ok(())
-            },
-        );
+    pub fn each(&mut self, family: Option<Address>, take: impl FnMut(Connection)) -> Result<(), KernelError> {
+        self.read(family.map_or(0, family_number), |_| {}, take)
+    }
+
+    /// The same for those that an address has opened, or that it answers; one that it does both of may come twice. The kernel looks at all
+    /// of IPv4, but that is far less work than to tell of all.
+    pub fn each_of(&mut self, address: IpAddr, mut take: impl FnMut(Connection)) -> Result<(), KernelError> {
+        let family = Address::of(address);
+        // Kernels before 5.8 do not know the filter, and give all.
+        let mut take = |it: Connection| {
+            if [it.original.source, it.reply.source].contains(&address) {
+                take(it);
+            }
+        };
+        let filters = match family {
+            Address::V4 => [(uapi::TUPLE_ORIGINAL, uapi::FILTER_ORIGINAL), (uapi::TUPLE_REPLY, uapi::FILTER_REPLY)],
+            // The filter of IPv6 leaves out what it should give: the kernel compares the wrong way round (seen with 6.18).
+            Address::V6 => return self.each(Some(family), take),
+        };
+        for (tuple, filter) in filters {
+            let source = |writer: &mut Writer| {
+                writer.nest(tuple, |writer| writer.nest(uapi::TUPLE_ADDRESSES, |writer| write_source(writer, address)));
+                writer.nest(uapi::FILTER, |writer| {
+                    for it in [uapi::FILTER_ORIGINAL, uapi::FILTER_REPLY] {
+                        let flags: u32 = if it == filter { uapi::FILTER_SOURCE } else { 0 };
+                        writer.bytes(it, &flags.to_ne_bytes());
+                    }
+                });
+            };
+            self.read(family_number(family), source, &mut take)?;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, family: u8, filter: impl FnOnce(&mut Writer), mut take: impl FnMut(Connection)) -> Result<(), KernelError> {
+        let answer = self.socket.each(question(uapi::GET, flag::DUMP, family), filter, |payload| {
+            take(connection(payload)?);
+            Ok(())
+        });
         answer.map_err(|it| failed(it, || "read connections".to_owned()))
     }
 
     /// Deletes this connection, by its original tuple, zone and id, and none of other tuples. A later one with the same tuple is left
     /// alone if the id tells it apart.
     pub fn delete(&mut self, connection: &Connection) -> Result<Deleted, KernelError> {
-        let Connection { original, zone, id, .. } = connection;
-        let family = family_number(Address::of(original.source));
-        // Without a tuple the kernel would delete all of them.
-        let answer = self.socket.each(
-            question(uapi::DELETE, flag::ACK, family),
-            |writer| {
-                writer.nest(uapi::TUPLE_ORIGINAL, |writer| write_tuple(writer, original));
-                writer.bytes(uapi::ZONE, &zone.to_be_bytes());
-                writer.u32(uapi::ID, *id);
-            },
-            |_| Ok(()),
-        );
-        match answer {
-            Ok(()) => Ok(Deleted::Yes),
-            Err(Unanswered::Refused(Errno::ENOENT)) => Ok(Deleted::WasGone),
-            Err(error) => Err(failed(error, || format!("delete connection `{original}`"))),
+        let deleted = self.delete_all(&[connection])?;
+        Ok(deleted.first().copied().unwrap_or(Deleted::WasGone))
+    }
+
+    /// Deletes each of some connections in the same way, and says of each what came of it. After an error some are deleted and some are not.
+    pub fn delete_all(&mut self, connections: &[&Connection]) -> Result<Vec<Deleted>, KernelError> {
+        let mut deleted = Vec::with_capacity(connections.len());
+        for some in connections.chunks(AT_ONCE) {
+            let told = self.socket.tell(
+                some,
+                |it| question(uapi::DELETE, 0, family_number(Address::of(it.original.source))),
+                |writer, Connection { original, zone, id, .. }| {
+                    // Without a tuple the kernel would delete all of them.
+                    writer.nest(uapi::TUPLE_ORIGINAL, |writer| write_tuple(writer, original));
+                    writer.bytes(uapi::ZONE, &zone.to_be_bytes());
+                    writer.u32(uapi::ID, *id);
+                },
+            );
+            let refused = told.map_err(|it| failed(it, || "delete connections".to_owned()))?;
+            for (at, Connection { original, .. }) in some.iter().enumerate() {
+                deleted.push(match refused.get(&at) {
+                    None => Deleted::Yes,
+                    Some(Errno::ENOENT) => Deleted::WasGone,
+                    Some(Errno::EBUSY) => Deleted::Offloaded,
+                    Some(errno) => {
+                        return Err(failed(Unanswered::Refused(*errno), || format!("delete connection `{original}`")));
+                    }
+                });
+            }
         }
+        Ok(deleted)
     }
 }
 
@@ -268,16 +317,21 @@ fn transport(attributes: &Attributes<'_>) -> Result<Transport, Odd> {
     }
 }
 
+fn write_address(writer: &mut Writer, address: IpAddr, [four, six]: [u16; 2]) {
+    match address {
+        IpAddr::V4(address) => writer.bytes(four, &address.octets()),
+        IpAddr::V6(address) => writer.bytes(six, &address.octets()),
+    }
+}
+
+fn write_source(writer: &mut Writer, address: IpAddr) {
+    write_address(writer, address, [uapi::SOURCE4, uapi::SOURCE6]);
+}
+
 fn write_tuple(writer: &mut Writer, tuple: &Tuple) {
     writer.nest(uapi::TUPLE_ADDRESSES, |writer| {
-        for (address, four, six) in
-            [(tuple.source, uapi::SOURCE4, uapi::SOURCE6), (tuple.destination, uapi::DESTINATION4, uapi::DESTINATION6)]
-        {
-            match address {
-                IpAddr::V4(address) => writer.bytes(four, &address.octets()),
-                IpAddr::V6(address) => writer.bytes(six, &address.octets()),
-            }
-        }
+        write_source(writer, tuple.source);
+        write_address(writer, tuple.destination, [uapi::DESTINATION4, uapi::DESTINATION6]);
     });
     writer.nest(uapi::TUPLE_PROTOCOL, |writer| {
         writer.bytes(uapi::PROTOCOL_NUMBER, &[tuple.protocol]);
@@ -315,6 +369,12 @@ mod uapi {
     pub(super) const MARK: u16 = 8;
     pub(super) const ID: u16 = 12;
     pub(super) const ZONE: u16 = 18;
+    pub(super) const FILTER: u16 = 25;
+
+    /// Which parts of the original tuple must be as given, and which of the reply. The numbers of the parts are in no header.
+    pub(super) const FILTER_ORIGINAL: u16 = 1;
+    pub(super) const FILTER_REPLY: u16 = 2;
+    pub(super) const FILTER_SOURCE: u32 = 1;
 
     pub(super) const TUPLE_ADDRESSES: u16 = 1;
     pub(super) const TUPLE_PROTOCOL: u16 = 2;

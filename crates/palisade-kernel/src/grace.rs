@@ -38,10 +38,7 @@ fn membarrier() -> Result<(), Errno> {
 /// The kernel waits for a grace period when it closes one.
 fn closed_packet_socket() -> Result<(), KernelError> {
     let opened = socket(AddressFamily::Packet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None);
-    opened.map(drop).map_err(|errno| match errno {
-        Errno::EPERM | Errno::EACCES => KernelError::NoPermission,
-        errno => KernelError::Grace(errno),
-    })
+    opened.map(drop).map_err(KernelError::Grace)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! A netlink socket to netfilter: sends transactions and questions, and reads answers for a bounded time.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -193,6 +194,42 @@ impl Socket {
             (Ok(()), Some(errno), _) => Err(Unanswered::Refused(errno)),
             (Ok(()), None, None) => Ok(()),
         }
+    }
+
+    /// Tells something of each item, in one datagram, and gives what the kernel refused, by the place of the item. Those after it are heard
+    /// all the same.
+    pub(crate) fn tell<T>(
+        &mut self,
+        items: &[T],
+        question: impl Fn(&T) -> Question,
+        body: impl Fn(&mut Writer, &T),
+    ) -> Result<BTreeMap<usize, Errno>, Unanswered> {
+        let first = self.sequence;
+        let mut writer = Writer::default();
+        for (at, item) in items.iter().enumerate() {
+            let Question { kind, flags, family, resource } = question(item);
+            // The kernel says nothing of what goes well, but for the last.
+            let ack = if at + 1 == items.len() { flag::ACK } else { 0 };
+            let header = Header { kind, flags: flag::REQUEST | flags | ack, sequence: self.sequence, family, resource };
+            writer.message(header, |writer| body(writer, item));
+            self.sequence = self.sequence.wrapping_add(1);
+        }
+        let mut refused = BTreeMap::new();
+        if items.is_empty() {
+            return Ok(refused);
+        }
+        self.send(&writer.finish().map_err(|_| Unanswered::TooLong)?).map_err(Unanswered::Failed)?;
+        let read = self.receive(|message| {
+            let at = usize::try_from(message.sequence.wrapping_sub(first)).unwrap_or(usize::MAX);
+            if at >= items.len() || message.kind != message::ERROR {
+                return Ok(Answer::More);
+            }
+            let errno = errno(message)?;
+            refused.extend(errno.map(|errno| (at, errno)));
+            // Without permission nothing after it is read.
+            Ok(if at + 1 == items.len() || errno == Some(Errno::EPERM) { Answer::Complete } else { Answer::More })
+        });
+        read.map(|()| refused).map_err(Unanswered::Failed)
     }
 
     /// Waits until there is something that nobody asked for, or the patience ends.

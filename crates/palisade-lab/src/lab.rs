@@ -3,10 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use palisade_agent::{AgentError, Attention, Denial, Event, Held, RuleCount, Running, StartError, Totals, verification};
+use palisade_agent::{
+    AgentError, Attention, Denial, Established, Event, Held, RuleCount, Running, Settings, StartError, Swept, Totals, verification,
+};
 use palisade_kernel::{KernelError, Namespace, Services};
 use palisade_model::{ContainerPort, EndpointId, NodeId, PodName};
 use palisade_report::v1;
@@ -22,6 +26,9 @@ use crate::topology::{Became, Fabric, NodePlace, PodPlace, join_neighbours};
 /// How long a probe waits for proof. Denials and answers take milliseconds; the rest is for a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// How long connections may take to end that a change denies. They take milliseconds, and on a busy machine with large tables a while.
+const SWEEP: Duration = Duration::from_secs(30);
+
 /// A cluster of namespaces.
 #[derive(Debug)]
 pub struct Lab {
@@ -36,6 +43,7 @@ pub struct Lab {
     denials: Receiver<Denial>,
     report: Report,
     numbers: Numbers,
+    established: Established,
 }
 
 #[derive(Debug)]
@@ -66,6 +74,8 @@ pub struct NodeEvent {
 #[derive(Clone, Debug)]
 struct Report {
     probes: Sender<Denial>,
+    /// Whether anybody waits for them: nobody else takes them away.
+    probing: Arc<AtomicBool>,
     others: Sender<NodeEvent>,
 }
 
@@ -102,6 +112,16 @@ pub enum LabError {
 impl Lab {
     /// Builds a lab. Policy is in force before anything listens.
     pub fn up(plan: Plan, events: Sender<NodeEvent>, progress: impl FnMut(Progress)) -> Result<(Lab, Vec<String>), LabError> {
+        Lab::up_with(plan, Established::default(), events, progress)
+    }
+
+    /// The same for who says what becomes of connections that a change denies.
+    pub fn up_with(
+        plan: Plan,
+        established: Established,
+        events: Sender<NodeEvent>,
+        progress: impl FnMut(Progress),
+    ) -> Result<(Lab, Vec<String>), LabError> {
         let (probes, denials) = channel();
         let mut lab = Lab {
             plan: plan.clone(),
@@ -111,38 +131,72 @@ impl Lab {
             outside: Vec::new(),
             listeners: Listeners::start()?,
             denials,
-            report: Report { probes, others: events },
+            report: Report { probes, probing: Arc::default(), others: events },
             numbers: Numbers::default(),
+            established,
         };
         let notes = lab.apply(plan, progress)?;
         Ok((lab, notes))
     }
 
-    /// Brings the lab to another plan: what is in both stays as it is. Notes say what could not be listened on.
+    /// Brings the lab to another plan: what is in both stays as it is, and connections that are denied now have ended. Notes say what
+    /// could not be listened on, and where connections may live on.
     pub fn apply(&mut self, plan: Plan, mut progress: impl FnMut(Progress)) -> Result<Vec<String>, LabError> {
-        let needed = files::needed(&plan);
-        files::allow(needed).map_err(|hard| LabError::Files { needed, hard })?;
         let total = plan.model.nodes.len() * 2 + plan.model.endpoints.len();
         let mut done = 0;
         let mut step = |doing: String| {
             done += 1;
             progress(Progress { done: done.min(total), total, doing });
         };
+        self.build(plan, &mut step)?;
+        self.enforce_all(&mut step)
+    }
+
+    /// Nodes, pods and links of another plan, and nothing of its policies yet.
+    pub(crate) fn build(&mut self, plan: Plan, step: &mut impl FnMut(String)) -> Result<(), LabError> {
+        let needed = files::needed(&plan);
+        files::allow(needed).map_err(|hard| LabError::Files { needed, hard })?;
         self.plan = plan;
         self.remove_what_is_not_planned()?;
         for at in 0..self.plan.model.nodes.len() {
-            self.add_node(NodeId(at), &mut step)?;
+            self.add_node(NodeId(at), step)?;
         }
         for at in 0..self.plan.model.endpoints.len() {
-            self.add_pod(EndpointId(at), &mut step)?;
+            self.add_pod(EndpointId(at), step)?;
         }
         if self.plan.network == PodNetwork::Bridged {
             self.join_bridges()?;
         }
+        Ok(())
+    }
+
+    /// Policy on every node, on all at the same time as in any cluster, then Services and listeners.
+    pub(crate) fn enforce_all(&mut self, step: &mut impl FnMut(String)) -> Result<Vec<String>, LabError> {
+        let model = &self.plan.model;
+        let named = |at: usize| Some((NodeId(at), &model.nodes.get(at)?.name));
+        let nodes: Vec<(NodeId, &Box<str>)> = (0..model.nodes.len()).filter_map(named).collect();
+        std::thread::scope(|scope| {
+            let applied: Vec<_> = nodes
+                .iter()
+                .filter_map(|(id, name)| {
+                    let (agent, links) = (&self.nodes.get(*name)?.agent, self.links(*id));
+                    Some((*name, scope.spawn(move || agent.apply(model, *id, links))))
+                })
+                .collect();
+            applied.into_iter().try_for_each(|(name, thread)| {
+                step(format!("policy on {name}"));
+                let applied = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                applied.map(drop).map_err(|error| LabError::Agent { node: name.clone(), error })
+            })
+        })?;
         for at in 0..self.plan.model.nodes.len() {
-            self.enforce(NodeId(at), &mut step)?;
+            self.serve(NodeId(at))?;
         }
-        Ok(self.listen())
+        let unswept = self.nodes.iter().filter(|(_, node)| node.agent.await_sweep(SWEEP) == Swept::NotAll);
+        let mut notes: Vec<String> =
+            unswept.map(|(name, _)| format!("node {name}: connections that are denied now may still live")).collect();
+        notes.extend(self.listen());
+        Ok(notes)
     }
 
     /// What it was built from.
@@ -161,9 +215,39 @@ impl Lab {
         }
         let mut numbers = std::mem::take(&mut self.numbers);
         let asked: Vec<(&Question, Option<&Namespace>)> = questions.iter().map(|it| (it, self.namespace(&it.from))).collect();
+        self.report.probing.store(true, Ordering::SeqCst);
         let findings = probe(&asked, &self.denials, &mut numbers, PATIENCE);
+        self.report.probing.store(false, Ordering::SeqCst);
         self.numbers = numbers;
         Ok(findings)
+    }
+
+    /// Ends the agent of a node and starts another. The table stays in force, and is what it was until the next `apply`.
+    pub fn restart_agent(&mut self, name: &str) -> Result<(), LabError> {
+        self.without_agent(name, |_| ())?;
+        Ok(())
+    }
+
+    /// Ends the agent of a node, does something that gets its namespace, and starts another agent. None if there is no such node.
+    pub(crate) fn without_agent<T>(&mut self, name: &str, work: impl FnOnce(&Namespace) -> T) -> Result<Option<T>, LabError> {
+        let Some(Node { agent, services, listening, place, addresses }) = self.nodes.remove(name) else { return Ok(None) };
+        // A namespace has one agent.
+        drop(agent);
+        let done = work(&place.place.namespace);
+        let agent = self.start_agent(name, &place)?;
+        self.nodes.insert(name.into(), Node { agent, services, listening, place, addresses });
+        Ok(Some(done))
+    }
+
+    /// The node's ends of its pods' links.
+    pub(crate) fn links(&self, id: NodeId) -> BTreeMap<EndpointId, String> {
+        self.plan.pods_of(id).filter_map(|(id, endpoint)| Some((id, self.pods.get(&endpoint.name)?.place.link.clone()))).collect()
+    }
+
+    /// Gives the outside an address.
+    pub(crate) fn be_outside(&mut self, address: IpAddr) -> Result<(), LabError> {
+        self.fabric.be(address)?;
+        Ok(())
     }
 
     /// The namespace that somebody lives in.
@@ -199,11 +283,6 @@ impl Lab {
     pub fn repair(&self, id: NodeId) -> Result<(), LabError> {
         let Some((name, node)) = self.plan.model.node(id).and_then(|it| self.nodes.get_key_value(&it.name)) else { return Ok(()) };
         node.agent.check().map(drop).map_err(|error| LabError::Agent { node: name.clone(), error })
-    }
-
-    /// The node's ends of the links of its pods.
-    fn links(&self, id: NodeId) -> BTreeMap<EndpointId, String> {
-        self.plan.pods_of(id).filter_map(|(id, endpoint)| Some((id, self.pods.get(&endpoint.name)?.place.link.clone()))).collect()
     }
 
     /// What all nodes have denied so far, in numbers.
@@ -266,13 +345,18 @@ impl Lab {
         }
         let addresses = self.plan.own_node_addresses(id);
         let place = self.fabric.add_node(addresses.clone(), self.plan.network)?;
-        let (report, name) = (self.report.clone(), node.name.clone());
-        let started = Running::start(&place.place.namespace, Attention::Packets, move |event| report.take(&name, event));
-        let agent = started.map_err(|error| LabError::Start { node: node.name.clone(), error })?;
+        let agent = self.start_agent(&node.name, &place)?;
         let services = place.place.namespace.run(Services::open)??;
         let added = Node { agent, services, listening: Vec::new(), place, addresses };
         self.nodes.insert(node.name.clone(), added);
         Ok(())
+    }
+
+    fn start_agent(&self, name: &str, place: &NodePlace) -> Result<Running, LabError> {
+        let (report, node) = (self.report.clone(), Box::<str>::from(name));
+        let settings = Settings { attention: Attention::Packets, established: self.established, ..Settings::default() };
+        let started = Running::start_as(&place.place.namespace, settings, move |event| report.take(&node, event));
+        started.map_err(|error| LabError::Start { node: name.into(), error })
     }
 
     fn add_pod(&mut self, id: EndpointId, step: &mut impl FnMut(String)) -> Result<(), LabError> {
@@ -296,15 +380,10 @@ impl Lab {
         Ok(())
     }
 
-    fn enforce(&mut self, id: NodeId, step: &mut impl FnMut(String)) -> Result<(), LabError> {
-        let Some(name) = self.plan.model.node(id).map(|it| it.name.clone()) else { return Ok(()) };
-        step(format!("policy on {name}"));
-        let links = self.links(id);
-        let Some(node) = self.nodes.get_mut(&name) else { return Ok(()) };
-        node.agent.apply(&self.plan.model, id, links).map_err(|error| LabError::Agent { node: name, error })?;
+    fn serve(&mut self, id: NodeId) -> Result<(), LabError> {
+        let Some(node) = self.plan.model.node(id).and_then(|it| self.nodes.get_mut(&it.name)) else { return Ok(()) };
         let own: Vec<IpAddr> = self.plan.pods_of(id).flat_map(|(id, _)| self.plan.own_addresses(id)).collect();
-        node.services.replace(&rules(&self.plan.model), &own)?;
-        Ok(())
+        Ok(node.services.replace(&rules(&self.plan.model), &own)?)
     }
 
     fn listen(&mut self) -> Vec<String> {
@@ -344,7 +423,9 @@ impl Lab {
 impl Report {
     /// A receiver that is gone wants nothing more.
     fn take(&self, node: &str, event: Event) {
-        if let Event::Denied(denial) | Event::DeniedAgain(denial) = &event {
+        if let Event::Denied(denial) | Event::DeniedAgain(denial) = &event
+            && self.probing.load(Ordering::SeqCst)
+        {
             drop(self.probes.send((**denial).clone()));
         }
         drop(self.others.send(NodeEvent { node: node.into(), event }));

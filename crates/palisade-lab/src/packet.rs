@@ -118,7 +118,7 @@ impl Sctp {
     }
 }
 
-fn internet_checksum(bytes: &[u8]) -> u16 {
+pub(crate) fn internet_checksum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks(2).map(|it| match it {
         [high, low] => u32::from(u16::from_be_bytes([*high, *low])),
         [high] => u32::from(u16::from_be_bytes([*high, 0])),

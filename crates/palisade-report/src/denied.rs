@@ -129,7 +129,7 @@ pub(crate) fn told(it: &v1::Denial) -> String {
     format!("{} → {} {traffic}  {direction}{sentence}{packets}", side(from), side(to))
 }
 
-fn side(it: &v1::DenialSide) -> String {
+pub(crate) fn side(it: &v1::DenialSide) -> String {
     match (&it.pod, &it.node) {
         (Some(pod), _) => format!("{pod} ({})", it.address),
         (None, Some(node)) => format!("node {node} ({})", it.address),

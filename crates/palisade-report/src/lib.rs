@@ -7,6 +7,7 @@
 pub mod allow;
 pub mod converted;
 mod crowd;
+mod cut;
 mod denied;
 pub mod diff;
 mod diff_html;
@@ -34,6 +35,7 @@ pub mod v1;
 mod verify_text;
 mod words;
 
+pub use cut::{Ended, EndedBy, ended};
 pub use denied::{Broken, DecidedBy, Denied, denied};
 pub use diff_html::diff_html;
 pub use diff_text::diff_text;

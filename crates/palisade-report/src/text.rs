@@ -4,9 +4,10 @@ use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use anstyle::{AnsiColor, Style};
 
+use crate::cut;
 use crate::denied::told;
 use crate::v1::{
-    Case, Denial, Diagnostic, Edit, Explanation, Mark, Outcome, Rule, SideKind, TestReport, TestResult, Tier, Tried, Verdict, Walk,
+    Case, Cut, Denial, Diagnostic, Edit, Explanation, Mark, Outcome, Rule, SideKind, TestReport, TestResult, Tier, Tried, Verdict, Walk,
 };
 
 pub(crate) const BOLD: Style = Style::new().bold();
@@ -330,4 +331,9 @@ pub fn test_report(it: &TestReport) -> String {
 /// A denial in one line, with colours.
 pub fn denial(it: &Denial) -> String {
     format!("{}  {}\n", painted(colour(Verdict::Denied), "denied"), told(it))
+}
+
+/// Connections that were cut in one line, with colours.
+pub fn cut(it: &Cut) -> String {
+    format!("{}     {}\n", painted(colour(Verdict::Denied), "cut"), cut::told(it))
 }

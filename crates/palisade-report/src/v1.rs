@@ -484,6 +484,42 @@ pub struct Denial {
     pub packets: u64,
 }
 
+/// Live connections that a node has ended, alike in all but the port of who opened them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Cut {
+    /// `palisade.dev/v1`.
+    pub api_version: String,
+    /// `Cut`.
+    pub kind: String,
+    /// The node that has ended them.
+    pub node: String,
+    /// Who opened them.
+    pub from: DenialSide,
+    /// Who was called, after any Service.
+    pub to: DenialSide,
+    /// The IP protocol.
+    pub protocol: String,
+    /// The port that was called; absent where the protocol has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    /// `egress` when the policies of who opened them deny it now, `ingress` when those of who was called do; absent when a pod is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub direction: Option<String>,
+    /// What denies them now, as in a `Denial`; `pod-gone` when the pod at one end is gone.
+    pub reason: String,
+    /// The same in a sentence.
+    pub sentence: String,
+    /// The rule that denies them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<DenialRule>,
+    /// The policies that isolate the pod, when no rule accepts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub isolated_by: Vec<Policy>,
+    /// How many connections these were.
+    pub connections: u64,
+}
+
 /// One end of a denied connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -57,7 +57,6 @@ fn changes_of_random_clusters_leak_nothing_and_lose_nothing() {
             true
         });
     }
-    println!("{changed} changes: {sum:?}");
     assert!(sum.turned > 100 && sum.beside > 0 && sum.beside * 10 < changed, "{changed} changes: {sum:?}");
 }
 
@@ -143,7 +142,6 @@ fn each_rule_of_the_protocol_is_needed() {
             }
         }
         let noticed = noticed.unwrap_or_else(|| panic!("`{name}` goes unnoticed"));
-        println!("{name}: {}", noticed.lines().next().unwrap_or_default());
         assert!(["leaked", "lost"].iter().any(|it| noticed.contains(it)), "{name}: {noticed}");
     }
 }

@@ -550,6 +550,8 @@ pub(crate) enum SchemaOf {
     Denial,
     /// The schema of `verify -o json`
     Verification,
+    /// The schema of lines of `lab denied -o json` about live connections that were cut
+    Cut,
     /// Every name that Palisade gives to something outside itself, as Markdown
     Names,
     /// Every command with its help, as Markdown

@@ -93,6 +93,17 @@ impl Ground {
     }
 }
 
+/// The pod may do what it wants.
+pub(crate) fn apply_nothing(agent: &Running) -> Applied {
+    let mut open = model(&[]);
+    open.policies.clear();
+    agent.apply(&open, NodeId(0), links()).unwrap()
+}
+
+pub(crate) fn links() -> BTreeMap<EndpointId, String> {
+    BTreeMap::from([(EndpointId(0), LINK.to_owned())])
+}
+
 /// The pod may call nobody but at some ports; with none, not at all.
 pub(crate) fn model(ports: &[u16]) -> Model {
     let pod = format!(
@@ -113,8 +124,7 @@ pub(crate) fn model(ports: &[u16]) -> Model {
 }
 
 pub(crate) fn apply(agent: &Running, ports: &[u16]) -> Applied {
-    let links = BTreeMap::from([(EndpointId(0), LINK.to_owned())]);
-    agent.apply(&model(ports), NodeId(0), links).unwrap()
+    agent.apply(&model(ports), NodeId(0), links()).unwrap()
 }
 
 /// The next event that something is made of. Others are passed over, but a failure is one.

@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "all of this is tests, and clippy knows them by their attribute only")]
 
 mod events;
+mod exhaustion;
 mod ground;
 mod instances;
+mod sweep;
 mod tables;
 mod verify;

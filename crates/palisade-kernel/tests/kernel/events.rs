@@ -251,6 +251,61 @@ fn a_connection_is_deleted_in_its_zone() {
     }
 }
 
+/// By whom they were opened and who answers, in every zone, and nothing else.
+#[test]
+fn connections_of_one_address_are_read_alone() {
+    for set in ["", "ct zone set 5", "ct original zone set 5", "ct reply zone set 5"] {
+        in_loopback(|| {
+            track(set);
+            let mut conntrack = Conntrack::open().unwrap();
+            let addresses = ["127.0.0.1", "127.0.0.2", "127.0.0.3", "::1"].map(|it| it.parse::<IpAddr>().unwrap());
+            for (from, to) in
+                addresses.iter().flat_map(|from| addresses.iter().map(move |to| (from, to))).filter(|(a, b)| a.is_ipv4() == b.is_ipv4())
+            {
+                let receiver = UdpSocket::bind((*to, 0)).unwrap();
+                UdpSocket::bind((*from, 0)).unwrap().send_to(b"x", receiver.local_addr().unwrap()).unwrap();
+            }
+            let all = conntrack.dump(None).unwrap();
+            assert_eq!(all.len(), 10, "{set}");
+            for address in addresses {
+                let mut found = Vec::new();
+                conntrack.each_of(address, |it| found.push(it)).unwrap();
+                found.sort_unstable();
+                found.dedup();
+                let expected = all.iter().filter(|it| [it.original.source, it.reply.source].contains(&address));
+                assert_eq!(found, expected.cloned().collect::<Vec<_>>(), "{address} {set}");
+            }
+        });
+    }
+}
+
+/// Those that are gone do not keep the others, wherever they stand.
+#[test]
+fn many_connections_are_deleted_at_once() {
+    in_loopback(|| {
+        track("");
+        let receiver = UdpSocket::bind((LOOPBACK[0], 0)).unwrap();
+        let receiver6 = UdpSocket::bind((LOOPBACK[1], 0)).unwrap();
+        let open = |address, to: &UdpSocket| {
+            UdpSocket::bind((address, 0)).unwrap().send_to(b"x", to.local_addr().unwrap()).unwrap();
+        };
+        (0..1_200).for_each(|_| open(LOOPBACK[0], &receiver));
+        (0..100).for_each(|_| open(LOOPBACK[1], &receiver6));
+        let mut conntrack = Conntrack::open().unwrap();
+        let found = conntrack.dump(None).unwrap();
+        let (stay, go): (Vec<_>, Vec<_>) = found.iter().enumerate().partition(|(at, _)| at % 7 == 3);
+        let gone: BTreeSet<usize> =
+            go.iter().map(|(at, _)| *at).filter(|at| [0, 1].contains(&(at % 11))).chain([go[go.len() - 1].0]).collect();
+        for at in &gone {
+            assert_eq!(conntrack.delete(&found[*at]), Ok(Deleted::Yes));
+        }
+        let expected: Vec<Deleted> = go.iter().map(|(at, _)| if gone.contains(at) { Deleted::WasGone } else { Deleted::Yes }).collect();
+        assert_eq!(conntrack.delete_all(&go.iter().map(|it| it.1).collect::<Vec<_>>()), Ok(expected));
+        assert_eq!(conntrack.dump(None).unwrap(), stay.into_iter().map(|it| it.1.clone()).collect::<Vec<_>>());
+        assert_eq!(conntrack.delete_all(&[]), Ok(Vec::new()));
+    });
+}
+
 #[test]
 fn a_large_table_of_connections_is_read_whole() {
     in_loopback(|| {

@@ -2,7 +2,10 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "all of this is tests, and clippy knows them by their attribute only")]
 
+mod cut;
 mod faults;
 mod ground;
 mod scenarios;
+mod soak;
+mod talk;
 mod watch;

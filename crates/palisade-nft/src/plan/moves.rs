@@ -75,13 +75,15 @@ fn entry(moves: &mut Moves, pair: (u32, u32)) -> &mut Moving {
 }
 
 type Span = (IpAddr, IpAddr, u32);
+/// With the number before and after.
+type Part = (IpAddr, IpAddr, (u32, u32));
 
 fn spans(map: &IntervalMap) -> Vec<Span> {
     map.elements.iter().map(|(first, (last, number))| (*first, *last, *number)).collect()
 }
 
 /// The parts in which both lists of ranges have one number each. None if one covers what the other does not.
-fn overlay(old: &[Span], new: &[Span]) -> Option<Vec<(IpAddr, IpAddr, (u32, u32))>> {
+fn overlay(old: &[Span], new: &[Span]) -> Option<Vec<Part>> {
     let (mut old, mut new) = (old.iter().copied(), new.iter().copied());
     let (mut one, mut other) = (old.next(), new.next());
     let mut parts = Vec::new();

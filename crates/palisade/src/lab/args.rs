@@ -1,6 +1,7 @@
 //! The arguments of `palisade lab`.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
+use palisade_agent::Established;
 
 use crate::cli::{InputArgs, Output};
 
@@ -18,7 +19,8 @@ Examples:
   palisade lab exec shop/web -- curl -sm1 http://10.244.0.3:8080
   palisade lab denied --follow
   palisade lab verify                                            whether each node's kernel does what policy says
-  palisade lab down")]
+  palisade lab down
+  palisade lab soak --changes 20000                              changes under traffic: nothing leaks")]
 pub(crate) struct LabArgs {
     #[command(subcommand)]
     pub(crate) command: LabCommand,
@@ -32,6 +34,7 @@ pub(crate) enum LabCommand {
     Status(StatusArgs),
     Denied(DeniedArgs),
     Verify(VerifyArgs),
+    Soak(SoakArgs),
     Down(DownArgs),
 }
 
@@ -52,6 +55,7 @@ Examples:
   palisade lab up -f manifests/
   palisade lab up -f manifests/ --nodes 3 --ipv6
   palisade lab up -f manifests/ --watch                 and edit the files
+  palisade lab up -f manifests/ --watch --established=keep
   palisade lab up -f manifests/ --foreground            in this terminal, with every denial, until Ctrl-C")]
 pub(crate) struct UpArgs {
     /// Put pods that say no node on this many nodes of the lab's own
@@ -65,6 +69,9 @@ pub(crate) struct UpArgs {
     /// Put the pods of a node on one bridge instead of routing to each
     #[arg(long)]
     pub(crate) bridged: bool,
+    /// What becomes of live connections that a change denies
+    #[arg(long, value_name = "FATE", default_value = "cut")]
+    pub(crate) established: EstablishedArg,
     /// Follow changes of the files
     #[arg(long)]
     pub(crate) watch: bool,
@@ -78,6 +85,24 @@ pub(crate) struct UpArgs {
     pub(crate) lab: NameArgs,
     #[command(flatten)]
     pub(crate) input: InputArgs,
+}
+
+/// What becomes of live connections that a change denies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EstablishedArg {
+    /// They end at once, whoever sends next
+    Cut,
+    /// They live on until one of their ends closes them
+    Keep,
+}
+
+impl From<EstablishedArg> for Established {
+    fn from(it: EstablishedArg) -> Established {
+        match it {
+            EstablishedArg::Cut => Established::Cut,
+            EstablishedArg::Keep => Established::Keep,
+        }
+    }
 }
 
 /// Try connections with real packets
@@ -146,7 +171,7 @@ pub(crate) struct StatusArgs {
     pub(crate) lab: NameArgs,
 }
 
-/// Print the connections that were denied, each with the rule that denied it
+/// Print the connections that were denied or cut, each with the rule that did so
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -163,7 +188,8 @@ pub(crate) struct DeniedArgs {
     /// Instead, how many packets each rule of each node has dropped and let pass
     #[arg(long, conflicts_with_all = ["follow", "output"])]
     pub(crate) by_rule: bool,
-    /// text for people, json for programs: one object a line (`palisade schema denial` is its schema)
+    /// text for people, json for programs: one object a line (`palisade schema denial` is its schema; of connections that were cut,
+    /// `palisade schema cut`)
     #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
     pub(crate) output: Output,
     #[command(flatten)]
@@ -193,6 +219,35 @@ pub(crate) struct VerifyArgs {
     pub(crate) output: Output,
     #[command(flatten)]
     pub(crate) lab: NameArgs,
+}
+
+/// Change a lab over and over under traffic, and count what leaks and what is lost
+///
+/// Builds a lab of its own, on two nodes, and makes changes one after the other: pods come, go and get other labels, policies come, go and change, agents
+/// start anew. All the while packets are sent, each a connection of its own. What policy denies before and after a change must not arrive, what it
+/// accepts before and after must not be lost. Prints both by the kind of change, and each packet that did what it should not.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  palisade lab soak
+  palisade lab soak --changes 20000
+  palisade lab soak --changes 20000 --seed 7            the same changes again: times differ, changes do not
+  palisade lab soak --changes 500 --kill                an agent is killed in each of them
+
+Exit codes: 0 nothing leaked and nothing was lost, 1 something did, 2 could not tell.")]
+pub(crate) struct SoakArgs {
+    /// How many changes are made
+    #[arg(long, value_name = "N", default_value_t = 2_000)]
+    pub(crate) changes: usize,
+    /// Which changes are made
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Kill the agent of a node in the middle of each change (SIGKILL), and let another take over
+    #[arg(long)]
+    pub(crate) kill: bool,
+    /// Be such an agent
+    #[arg(long, hide = true, value_name = "WORDS")]
+    pub(crate) agent: Option<String>,
 }
 
 /// End a lab, and every command that still runs in it

@@ -26,6 +26,8 @@ struct Inner {
 #[derive(Clone, Debug)]
 pub(crate) enum Entry {
     Denied(Box<v1::Denial>),
+    /// Live connections that a change ended.
+    Cut(Box<v1::Cut>),
     /// Logged packets that were never read.
     Lost {
         node: String,

@@ -5,6 +5,7 @@ mod history;
 mod process;
 mod serve;
 mod server;
+mod soak;
 mod up;
 mod watch;
 
@@ -41,6 +42,7 @@ pub(crate) fn run(args: &LabArgs, printer: Printer) -> Result<Outcome> {
             let request = Request::Verify { node: args.node.clone(), repair: args.repair, output: output(args.output) };
             ask(&args.lab.name, &request, printer)
         }
+        LabCommand::Soak(args) => soak::run(args, printer),
         LabCommand::Down(args) => down(&args.lab.name, printer),
     }
 }

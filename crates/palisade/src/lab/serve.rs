@@ -101,7 +101,8 @@ fn built(args: &UpArgs, voice: &Voice<'_>) -> Result<Outcome> {
     voice.say(&Frame::Err(input.noticed()))?;
     let options = options(args);
     let (events, heard) = channel();
-    let (lab, notes) = Lab::up(plan(&input.snapshot.model, &options)?, events, |progress| {
+    let established = args.established.into();
+    let (lab, notes) = Lab::up_with(plan(&input.snapshot.model, &options)?, established, events, |progress| {
         // A reader that is gone does not stop the lab.
         drop(voice.say(&Frame::Progress(progress)));
     })?;
@@ -188,6 +189,13 @@ fn hear(server: &Server, NodeEvent { node, event }: NodeEvent) {
         Event::Lost(packets) => Entry::Lost { node: node.to_string(), packets },
         Event::Restored { checked, by } => Entry::Note(format!("node {node}: {by} {} the table; it was put back", did(checked))),
         Event::Bypassed(finding) => Entry::Note(format!("node {node}: unenforceable[{}]: {}", finding.name, finding.sentence)),
+        Event::Cut(cuts) => {
+            cuts.told.iter().for_each(|it| server.history.push(Entry::Cut(Box::new(it.report(&node)))));
+            match cuts.others() {
+                0 => return,
+                others => Entry::Note(format!("node {node}: {others} more connections were cut")),
+            }
+        }
         Event::Failed(error) => Entry::Note(format!("node {node}: {error}")),
     };
     server.history.push(entry);
@@ -225,6 +233,7 @@ fn follow(history: &History, printer: Printer, ended: &std::sync::mpsc::Receiver
         for entry in entries {
             match entry {
                 Entry::Denied(denial) => printer.out(&text::denial(&denial))?,
+                Entry::Cut(cut) => printer.out(&text::cut(&cut))?,
                 Entry::Lost { node, packets } => printer.err(&format!("node {node}: {packets} denied packets were not read in time\n"))?,
                 Entry::Note(note) => printer.err(&format!("{note}\n"))?,
             }

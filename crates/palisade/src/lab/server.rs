@@ -185,6 +185,10 @@ impl Server {
                         Output::Text => text::denial(&denial),
                         Output::Json => serde_json::to_string(&denial)? + "\n",
                     }))?,
+                    Entry::Cut(cut) => say(Frame::Out(match output {
+                        Output::Text => text::cut(&cut),
+                        Output::Json => serde_json::to_string(&cut)? + "\n",
+                    }))?,
                     Entry::Lost { node, packets } => {
                         say(Frame::Err(format!("node {node}: {packets} denied packets were not read in time\n")))?;
                     }

@@ -286,3 +286,17 @@ fn the_demo_shows_every_verdict_with_packets_and_a_change() {
         palisade("demo").assert().success().stdout_eq(file!["golden/demo.txt"]);
     }
 }
+
+#[test]
+fn changes_under_traffic_leak_and_lose_nothing() {
+    if !is_root() {
+        return;
+    }
+    for line in ["lab soak --changes 10", "lab soak --changes 3 --seed 7 --kill"] {
+        let output = palisade(line).output().unwrap();
+        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
+        assert!(stdout.contains("; 0 denied delivered, 0 allowed lost\n"), "{stdout}");
+        assert_eq!(stdout.contains("agents killed: "), line.contains("--kill"), "{stdout}");
+    }
+}

@@ -6,7 +6,7 @@ use anyhow::Result;
 use palisade_engine::compile;
 use palisade_kernel::{Kernel as _, Links, Namespace, Nftables};
 use palisade_model::{EndpointId, Model};
-use palisade_nft::{Change, Ids, NodeView, Ruleset, Transaction, lower};
+use palisade_nft::{Change, Ids, NodeView, Ruleset, Step, Transaction, lower, plan};
 
 use super::cluster::{LOCAL, NODE, Size, is_called};
 use super::ground::{LINK, TO_SERVER};
@@ -91,12 +91,15 @@ pub(super) fn load(ruleset: &Ruleset) -> Result<Took> {
 /// One pod added and removed again.
 #[derive(Debug, Default)]
 pub(super) struct PodChange {
-    /// Finding out what changes.
-    pub(super) difference: Vec<f64>,
-    /// CPU time and time of adding it.
+    /// Finding out what to do, CPU time.
+    pub(super) planning: Vec<f64>,
+    /// All commits of adding it.
     pub(super) added: Vec<Took>,
+    /// Until the last commit of adding it has come into force, with every wait for packets before that.
+    pub(super) in_force: Vec<f64>,
     pub(super) removed: Vec<Took>,
-    /// The maps that get an element.
+    pub(super) commits: usize,
+    /// What is touched.
     pub(super) maps: Vec<String>,
 }
 
@@ -106,14 +109,37 @@ pub(super) fn pod(router: &Namespace, old: &Ruleset, new: &Ruleset, times: usize
         let mut kernel = Nftables::open()?;
         let mut changed = PodChange { maps: touched(&new.changes_since(old)), ..PodChange::default() };
         for _ in 0..times {
-            let (add, took) = timed(|| Ok(new.changes_since(old)))?;
-            changed.difference.push(took.cpu.as_secs_f64());
-            changed.added.push(timed(|| Ok(kernel.commit(&add)?))?.1);
-            let remove = old.changes_since(new);
-            changed.removed.push(timed(|| Ok(kernel.commit(&remove)?))?.1);
+            let (add, took) = timed(|| Ok(plan(old, new)))?;
+            changed.planning.push(took.cpu.as_secs_f64());
+            changed.commits = add.iter().filter(|it| matches!(it, Step::Commit(_))).count();
+            let made = make(&mut kernel, &add)?;
+            changed.added.push(made.commits);
+            changed.in_force.push(made.in_force.as_secs_f64());
+            changed.removed.push(make(&mut kernel, &plan(new, old))?.commits);
         }
         Ok(changed)
     })?
+}
+
+/// How long a plan took.
+struct Made {
+    commits: Took,
+    in_force: Duration,
+}
+
+fn make(kernel: &mut Nftables, steps: &[Step]) -> Result<Made> {
+    let (start, mut commits, mut in_force) = (Instant::now(), Took::default(), Duration::ZERO);
+    for step in steps {
+        match step {
+            Step::Commit(transaction) => {
+                let took = timed(|| Ok(kernel.commit(transaction)?))?.1;
+                commits = Took { cpu: commits.cpu + took.cpu, elapsed: commits.elapsed + took.elapsed };
+                in_force = start.elapsed();
+            }
+            Step::Grace => kernel.grace()?,
+        }
+    }
+    Ok(Made { commits, in_force })
 }
 
 /// What a transaction touches, as nft names it.

@@ -70,17 +70,18 @@ pub(super) fn changes(rows: &Rows, clusters: &Clusters) -> Result<()> {
     let table = Table { title: "one pod", unit: "µs", scale: 1e6, digits: 1 };
     print!("{}", table.text(&plain(&lines)));
     for (name, kind, changed) in &pods {
-        println!("  {name}, {} pod: one element of each of {}", word(*kind), changed.maps.join(", "));
+        println!("  {name}, {} pod: {} commits, one element of each of {}", word(*kind), changed.commits, changed.maps.join(", "));
     }
     Ok(())
 }
 
-fn of_pod(name: &str, kind: Pod, changed: &PodChange) -> Result<[(String, Spread); 4]> {
+fn of_pod(name: &str, kind: Pod, changed: &PodChange) -> Result<[(String, Spread); 5]> {
     let line = |what: &str| format!("{name}: {} pod {what}", word(kind));
     Ok([
-        (line("added, difference"), Spread::of(&changed.difference)?),
-        (line("added, CPU time"), cpu(&changed.added)?),
-        (line("added, elapsed"), elapsed(&changed.added)?),
+        (line("added, planning"), Spread::of(&changed.planning)?),
+        (line("added, CPU time of its commits"), cpu(&changed.added)?),
+        (line("added, elapsed in commits"), elapsed(&changed.added)?),
+        (line("added, in force after"), Spread::of(&changed.in_force)?),
         (line("removed, CPU time"), cpu(&changed.removed)?),
     ])
 }

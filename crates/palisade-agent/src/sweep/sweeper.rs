@@ -1,0 +1,360 @@
+//! The thread that reads tracked connections and forgets those that end.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use palisade_kernel::{Connection, Conntrack, Deleted, KernelError, Links};
+use palisade_model::PodName;
+
+use crate::agent::Applied;
+use crate::running::{Event, Shared, lock};
+use crate::sweep::cut::{Cuts, Tally, Why};
+use crate::sweep::judge::{Fate, Judge, Opening};
+use crate::sweep::view::{Touched, View};
+
+/// How often a table that changes its shape meanwhile is read again.
+const ATTEMPTS: usize = 5;
+/// How many addresses the kernel is asked about one by one.
+const FEW: usize = 4;
+/// Judged at once: a change waits that long.
+const CHUNK: usize = 4_096;
+/// How long until something is tried again that did not go well.
+const PAUSE: Duration = Duration::from_millis(500);
+/// How long the next sweep waits at most after one.
+const REST: Duration = Duration::from_millis(300);
+/// Longer than any sweep takes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What there is to do.
+#[derive(Debug, Default)]
+pub(crate) struct Desk {
+    inner: Mutex<Inner>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// What is in force.
+    view: Option<Arc<View>>,
+    pending: Touched,
+    activity: Activity,
+    /// Addresses whose connections are being forgotten.
+    leaving: BTreeSet<IpAddr>,
+}
+
+/// Whether all connections have ended that are to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Swept {
+    All,
+    NotAll,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Activity {
+    #[default]
+    Idle,
+    Sweeping,
+    Ended,
+}
+
+impl Desk {
+    /// What is in force.
+    pub(crate) fn view(&self) -> Option<Arc<View>> {
+        lock(&self.inner).view.clone()
+    }
+
+    /// Puts down what else there is to do.
+    pub(crate) fn add(&self, touched: Touched) {
+        lock(&self.inner).pending.absorb(touched);
+        self.changed.notify_all();
+    }
+
+    /// Another view is in force, and every packet has left that met what was in force before: it could be about to be tracked.
+    pub(crate) fn in_force(&self, view: Arc<View>, applied: Applied) {
+        let before = lock(&self.inner).view.replace(Arc::clone(&view));
+        let mut touched = before.map_or_else(Touched::all, |before| view.touched_since(&before));
+        match applied {
+            Applied::Unchanged | Applied::Changed(_) => {}
+            // What was in force before is not known.
+            Applied::Loaded => touched.absorb(Touched::all()),
+        }
+        // Who has an address now has made way for what the one before left.
+        touched.left.retain(|it, _| !view.is_pod(*it));
+        self.add(touched);
+    }
+
+    /// Takes those addresses whose connections wait to be forgotten, and that somebody has again.
+    fn take_left(&self, used: impl Fn(IpAddr) -> bool) -> BTreeMap<IpAddr, PodName> {
+        let at_work = |it: &mut Inner| it.leaving.iter().any(|it| used(*it));
+        let waited = self.changed.wait_timeout_while(lock(&self.inner), PATIENCE, at_work);
+        let mut inner = waited.map_or_else(|it| it.into_inner().0, |it| it.0);
+        let (taken, stay) = std::mem::take(&mut inner.pending.left).into_iter().partition(|(it, _)| used(*it));
+        inner.pending.left = stay;
+        taken
+    }
+
+    /// Waits until nothing is left to do.
+    pub(crate) fn await_idle(&self, patience: Duration) -> Swept {
+        let busy = |it: &mut Inner| it.activity == Activity::Sweeping || !it.pending.is_empty();
+        let waited = self.changed.wait_timeout_while(lock(&self.inner), patience, busy);
+        // Whoever panicked left something to do.
+        if waited.is_ok_and(|(_, result)| !result.timed_out()) { Swept::All } else { Swept::NotAll }
+    }
+
+    /// The thread ends with what it is doing.
+    pub(crate) fn end(&self) {
+        lock(&self.inner).activity = Activity::Ended;
+        self.changed.notify_all();
+    }
+
+    /// The next thing to do; None at the end.
+    fn next(&self) -> Option<Touched> {
+        let idle = |it: &mut Inner| it.activity != Activity::Ended && it.pending.is_empty();
+        let mut inner = self.changed.wait_while(lock(&self.inner), idle).unwrap_or_else(std::sync::PoisonError::into_inner);
+        if inner.activity == Activity::Ended {
+            return None;
+        }
+        inner.activity = Activity::Sweeping;
+        let touched = std::mem::take(&mut inner.pending);
+        inner.leaving = touched.left.keys().copied().collect();
+        Some(touched)
+    }
+
+    fn done(&self) {
+        let mut inner = lock(&self.inner);
+        if inner.activity == Activity::Sweeping {
+            inner.activity = Activity::Idle;
+        }
+        inner.leaving.clear();
+        drop(inner);
+        self.changed.notify_all();
+    }
+
+    /// Puts something back that did not go well, and waits a while.
+    fn again(&self, touched: Touched) {
+        let mut inner = lock(&self.inner);
+        inner.pending.absorb(touched);
+        inner.leaving.clear();
+        drop(inner);
+        self.rest(PAUSE);
+    }
+
+    /// Waits, but not beyond the end.
+    fn rest(&self, time: Duration) {
+        let alive = |it: &mut Inner| it.activity != Activity::Ended;
+        drop(self.changed.wait_timeout_while(lock(&self.inner), time, alive));
+    }
+}
+
+/// What reads and forgets, in the namespace of the node.
+#[derive(Debug)]
+pub(crate) struct Tools {
+    conntrack: Conntrack,
+    links: Links,
+}
+
+impl Tools {
+    pub(crate) fn open() -> Result<Tools, KernelError> {
+        Ok(Tools { conntrack: Conntrack::open()?, links: Links::open()? })
+    }
+
+    /// The connections that something touches.
+    fn candidates(&mut self, touched: &Touched) -> Result<Vec<(Opening, Connection)>, KernelError> {
+        let few = touched.few(FEW);
+        for _ in 0..ATTEMPTS {
+            let mut found = Vec::new();
+            let mut take = |connection| {
+                let opening = Opening::of(&connection);
+                if touched.left_by(opening.ends()).is_some() || touched.judges(opening.ends()) {
+                    found.push((opening, connection));
+                }
+            };
+            let read = match &few {
+                Some(addresses) => addresses.iter().try_for_each(|it| self.conntrack.each_of(*it, &mut take)),
+                None => self.conntrack.each(None, take),
+            };
+            match read {
+                Err(KernelError::Unsteady(_)) => {}
+                Err(error) => return Err(error),
+                Ok(()) => return Ok(found),
+            }
+        }
+        Err(KernelError::Unsteady(ATTEMPTS))
+    }
+
+    /// All addresses of the node.
+    fn own_addresses(&mut self) -> Result<BTreeSet<IpAddr>, KernelError> {
+        Ok(self.links.addresses()?.into_iter().map(|it| it.address.addr()).collect())
+    }
+}
+
+/// What can go wrong with a sweep.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SweepError {
+    #[error("connections that are denied may live on: {0}")]
+    Kernel(#[from] KernelError),
+    #[error("connections that are denied may live on: the ruleset cannot be followed: {0}")]
+    Ruleset(String),
+    #[error("{0} connections that are denied live on: a flowtable has them")]
+    Offloaded(u64),
+}
+
+/// Sweeps whenever there is something on the desk.
+#[derive(Debug)]
+pub(crate) struct Sweeper {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) tools: Mutex<Tools>,
+}
+
+impl Sweeper {
+    pub(crate) fn work(&self, report: &dyn Fn(Event)) {
+        let mut failure = None;
+        while let Some(touched) = self.shared.desk.next() {
+            let start = Instant::now();
+            let mut tally = Tally::default();
+            let swept = self.sweep(&touched, &mut tally);
+            tell(tally.cuts(), report);
+            let failed = swept.err().map(|it| it.to_string());
+            if failed.is_some() {
+                if failed != failure {
+                    report(Event::Failed(failed.clone().unwrap_or_default()));
+                }
+                self.shared.desk.again(touched);
+            }
+            failure = failed;
+            self.shared.desk.done();
+            // Reading a large table takes a while. Where changes follow each other all the time, several of them share one sweep.
+            self.shared.desk.rest((start.elapsed() * 3).min(REST));
+        }
+    }
+
+    /// Before addresses have another owner: forgets what the one before has left. Later, connections of both could not be told apart.
+    pub(crate) fn make_way(&self, view: &View, report: &dyn Fn(Event)) {
+        let desk = &self.shared.desk;
+        let Some(before) = desk.view() else { return };
+        let used = |it: IpAddr| view.is_pod(it);
+        let mut left = desk.take_left(used);
+        left.extend(view.left_since(&before).into_iter().filter(|(it, _)| used(*it)));
+        if left.is_empty() {
+            return;
+        }
+        let mut tally = Tally::default();
+        let touched = Touched { left, ..Touched::default() };
+        let made = self.sweep(&touched, &mut tally);
+        tell(tally.cuts(), report);
+        if let Err(error) = made {
+            report(Event::Failed(error.to_string()));
+            desk.add(touched);
+        }
+    }
+
+    fn sweep(&self, touched: &Touched, tally: &mut Tally) -> Result<(), SweepError> {
+        let mut tools = lock(&self.tools);
+        let node = tools.own_addresses()?;
+        let found = tools.candidates(touched)?;
+        let mut offloaded = 0;
+        for chunk in found.chunks(CHUNK) {
+            let judged = self.judged(touched, &node, chunk)?;
+            let deleted = tools.conntrack.delete_all(&judged.iter().map(|it| it.1).collect::<Vec<_>>())?;
+            for ((opening, _, why), deleted) in judged.into_iter().zip(deleted) {
+                match deleted {
+                    Deleted::Yes => tally.add(opening, why),
+                    // It has ended by itself.
+                    Deleted::WasGone => {}
+                    Deleted::Offloaded => offloaded += 1,
+                }
+            }
+        }
+        if offloaded > 0 { Err(SweepError::Offloaded(offloaded)) } else { Ok(()) }
+    }
+
+    /// Those of some connections that end, by what is in force now.
+    fn judged<'a>(
+        &self,
+        touched: &Touched,
+        node: &BTreeSet<IpAddr>,
+        connections: &'a [(Opening, Connection)],
+    ) -> Result<Vec<(Opening, &'a Connection, Why)>, SweepError> {
+        let agent = lock(&self.shared.agent);
+        let names = lock(&self.shared.names);
+        let view = self.shared.desk.view();
+        let in_force = agent.ruleset().zip(view.as_deref());
+        let mut judge = in_force.map(|(ruleset, view)| Judge::new(ruleset, view, node));
+        let mut ended = Vec::new();
+        for (opening, connection) in connections {
+            if let Some(pod) = touched.left_by(opening.ends()) {
+                ended.push((*opening, connection, Why::gone(*opening, pod, &touched.left, &names)));
+            } else if let Some(judge) = &mut judge {
+                match judge.fate(opening).map_err(SweepError::Ruleset)? {
+                    Fate::NotOurs | Fate::Lives => {}
+                    Fate::Denied(by) => ended.push((*opening, connection, Why::denied(*opening, by, &names))),
+                }
+            }
+        }
+        Ok(ended)
+    }
+}
+
+fn tell(cuts: Cuts, report: &dyn Fn(Event)) {
+    if cuts.connections > 0 {
+        report(Event::Cut(Box::new(cuts)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn left(pods: &[(&str, &str)]) -> Touched {
+        let pod = |name: &str| PodName { namespace: "x".into(), name: name.into() };
+        Touched { left: pods.iter().map(|(it, name)| (it.parse().unwrap(), pod(name))).collect(), ..Touched::default() }
+    }
+
+    #[test]
+    fn what_was_put_down_is_taken_once() {
+        let desk = Desk::default();
+        desk.add(left(&[("10.0.0.1", "a")]));
+        desk.add(left(&[("10.0.0.2", "b")]));
+        assert_eq!(desk.next(), Some(left(&[("10.0.0.1", "a"), ("10.0.0.2", "b")])));
+        assert_eq!(desk.await_idle(Duration::ZERO), Swept::NotAll);
+        desk.done();
+        assert_eq!(desk.await_idle(Duration::ZERO), Swept::All);
+        desk.end();
+        assert_eq!(desk.next(), None);
+    }
+
+    #[test]
+    fn what_did_not_go_well_waits_to_be_done_again() {
+        let desk = Desk::default();
+        desk.add(left(&[("10.0.0.1", "a")]));
+        let touched = desk.next().unwrap();
+        desk.again(touched.clone());
+        desk.done();
+        assert_eq!(desk.await_idle(Duration::ZERO), Swept::NotAll);
+        assert_eq!(desk.next(), Some(touched));
+    }
+
+    #[test]
+    fn an_address_that_is_used_again_is_forgotten_first() {
+        let desk = Desk::default();
+        desk.add(left(&[("10.0.0.1", "a"), ("10.0.0.2", "b")]));
+        let used: IpAddr = "10.0.0.1".parse().unwrap();
+        assert_eq!(desk.take_left(|it| it == used), left(&[("10.0.0.1", "a")]).left);
+        assert_eq!(desk.next(), Some(left(&[("10.0.0.2", "b")])));
+    }
+
+    #[test]
+    fn who_uses_an_address_again_waits_until_it_is_forgotten() {
+        let desk = Desk::default();
+        desk.add(left(&[("10.0.0.1", "a")]));
+        desk.next().unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| desk.take_left(|_| true));
+            assert!(!waiting.is_finished());
+            desk.done();
+            assert_eq!(waiting.join().unwrap(), BTreeMap::new());
+        });
+    }
+}

@@ -1,0 +1,126 @@
+use std::collections::BTreeMap;
+
+use palisade_model::{NodeId, Readiness, Running};
+
+use super::{address, model, name, view, view_of};
+use crate::sweep::view::{Judged, Touched, View};
+
+const CLUSTER: &str = "
+    node n1 192.0.2.1
+    node n2 192.0.2.2
+    pod a n1 10.0.0.1 app=a
+    pod b n2 10.0.0.2 app=b
+    pod c n1 10.0.0.3 app=c
+    in p app=a app=b
+";
+
+fn touched(after: &str, before: &str) -> Touched {
+    view(after).touched_since(&view(before))
+}
+
+/// `judged` and `left` as addresses; those who left with the pod.
+fn check(after: &str, judged: &[&str], left: &[(&str, &str)]) {
+    let expected = Touched {
+        judged: Judged::Of(judged.iter().map(|it| address(it)).collect()),
+        left: left.iter().map(|(it, pod)| (address(it), name(pod))).collect(),
+    };
+    assert_eq!(touched(after, CLUSTER), expected, "{after}");
+}
+
+fn replaced(from: &str, to: &str) -> String {
+    assert!(CLUSTER.contains(from), "{from}");
+    CLUSTER.replace(from, to)
+}
+
+#[test]
+fn nothing_touches_nobody() {
+    check(CLUSTER, &[], &[]);
+    assert!(touched(CLUSTER, CLUSTER).is_empty());
+}
+
+#[test]
+fn a_policy_touches_whom_it_selects_or_has_selected() {
+    check(&replaced("in p app=a app=b", ""), &["10.0.0.1"], &[]);
+    check(&replaced("in p app=a app=b", "in p app=a app=c"), &["10.0.0.1"], &[]);
+    check(&replaced("in p app=a app=b", "in p app=b app=b"), &["10.0.0.1", "10.0.0.2"], &[]);
+    // Also on other nodes: an answer from there would pass for one.
+    check(&format!("{CLUSTER}out q app=b app=a"), &["10.0.0.2"], &[]);
+}
+
+#[test]
+fn labels_touch_their_pod() {
+    check(&replaced("10.0.0.3 app=c", "10.0.0.3 app=d"), &["10.0.0.3"], &[]);
+    check(&replaced("10.0.0.2 app=b", "10.0.0.2 app=d"), &["10.0.0.2"], &[]);
+    check(&format!("{CLUSTER}namespace team=t"), &["10.0.0.1", "10.0.0.2", "10.0.0.3"], &[]);
+}
+
+#[test]
+fn a_pod_that_comes_touches_its_address() {
+    check(&format!("{CLUSTER}pod d n2 10.0.0.4 app=d"), &["10.0.0.4"], &[]);
+}
+
+#[test]
+fn a_pod_that_goes_leaves_its_address() {
+    check(&replaced("pod c n1 10.0.0.3 app=c", ""), &["10.0.0.3"], &[("10.0.0.3", "c")]);
+    check(&replaced("pod b n2 10.0.0.2 app=b", ""), &["10.0.0.2"], &[("10.0.0.2", "b")]);
+    check(&replaced("10.0.0.3 app=c", "10.0.0.4 app=c"), &["10.0.0.3", "10.0.0.4"], &[("10.0.0.3", "c")]);
+}
+
+#[test]
+fn an_address_that_changes_hands_is_left_even_if_the_labels_are_the_same() {
+    check(&replaced("pod c n1", "pod d n1"), &["10.0.0.3"], &[("10.0.0.3", "c")]);
+    check(&replaced("pod b n2", "pod d n2"), &["10.0.0.2"], &[("10.0.0.2", "b")]);
+}
+
+#[test]
+fn a_pod_of_the_same_name_on_another_link_is_another_pod() {
+    let model = model(CLUSTER);
+    let before = view_of(&model);
+    let links: BTreeMap<_, _> =
+        (0..).zip(&model.endpoints).map(|(at, it)| (palisade_model::EndpointId(at), format!("new-{}", it.name.name))).collect();
+    let own = links.into_iter().filter(|(id, _)| model.endpoint(*id).unwrap().node == Some(NodeId(0))).collect();
+    let touched = View::of(&model, NodeId(0), &own).touched_since(&before);
+    assert_eq!(touched.left, BTreeMap::from([(address("10.0.0.1"), name("a")), (address("10.0.0.3"), name("c"))]));
+}
+
+#[test]
+fn nodes_touch_their_addresses() {
+    check(&replaced("node n2 192.0.2.2", "node n2 192.0.2.3"), &["192.0.2.2", "192.0.2.3"], &[]);
+}
+
+/// Of two pods that claim an address, the one that runs has it.
+#[test]
+fn an_address_of_two_pods_is_left_when_the_other_gets_it() {
+    let mut before = model(&format!("{CLUSTER}pod d n1 10.0.0.3 app=d"));
+    before.endpoints[3].running = Running::NotSaid;
+    let mut after = before.clone();
+    after.endpoints[2].running = Running::NotSaid;
+    after.endpoints[3].running = Running::Yes;
+    let touched = view_of(&after).touched_since(&view_of(&before));
+    let both = Touched { judged: Judged::Of([address("10.0.0.3")].into()), left: BTreeMap::from([(address("10.0.0.3"), name("c"))]) };
+    assert_eq!(touched, both);
+    // The other one goes, and nothing changes for who has the address.
+    let mut alone = before.clone();
+    alone.endpoints.remove(3);
+    let touched = view_of(&alone).touched_since(&view_of(&before));
+    assert_eq!(touched.left, BTreeMap::new());
+}
+
+#[test]
+fn readiness_alone_touches_nobody() {
+    let before = model(CLUSTER);
+    let mut after = before.clone();
+    after.endpoints[0].readiness = Readiness::NotReady;
+    assert!(view_of(&after).touched_since(&view_of(&before)).is_empty());
+}
+
+#[test]
+fn what_several_changes_touch_is_put_together() {
+    let mut all = touched(&replaced("in p app=a app=b", ""), CLUSTER);
+    all.absorb(touched(&replaced("pod c n1 10.0.0.3 app=c", ""), CLUSTER));
+    assert!(all.judges([address("10.0.0.1"), address("192.0.2.9")]));
+    assert!(!all.judges([address("10.0.0.2"), address("192.0.2.9")]));
+    assert_eq!(all.left_by([address("10.0.0.2"), address("10.0.0.3")]), Some(&name("c")));
+    all.absorb(Touched::all());
+    assert_eq!((all.judged, all.left.len()), (Judged::All, 1));
+}

@@ -1,0 +1,81 @@
+//! Connections that a change denies, many at once.
+
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+use palisade_agent::{CutBy, Event, Swept};
+use palisade_kernel::Conntrack;
+
+use crate::ground::{DEADLINE, Ground, NODE, POD, apply, apply_nothing, say, wait_for};
+
+/// How many connections there are; `PALISADE_CONNECTIONS` for figures of larger tables.
+fn wanted() -> usize {
+    std::env::var("PALISADE_CONNECTIONS").ok().and_then(|it| it.parse().ok()).unwrap_or(5_000)
+}
+
+/// Opens connections of the pod to its node, each to another port.
+fn open(ground: &Ground, count: usize) {
+    let ports: Vec<u16> = (1_024..=u16::MAX).collect();
+    let mut left = count;
+    while left > 0 {
+        let sender = ground.pod.run(|| UdpSocket::bind((POD, 0)).unwrap()).unwrap();
+        for port in ports.iter().take(left) {
+            // The node answers that nobody listens there, which the next call says.
+            while sender.send_to(b"x", (NODE, *port)).is_err() {}
+        }
+        left = left.saturating_sub(ports.len());
+    }
+}
+
+fn tracked(ground: &Ground) -> usize {
+    let connections = ground.node.run(|| Conntrack::open().unwrap().dump(None).unwrap()).unwrap();
+    connections.iter().filter(|it| it.original.source == POD.parse::<std::net::IpAddr>().unwrap()).count()
+}
+
+/// CPU time of a thread of this process.
+fn spent_by(thread: &str) -> Duration {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().map(|it| it.unwrap().path());
+    let named = threads.filter(|it| std::fs::read_to_string(it.join("comm")).is_ok_and(|it| it.trim() == thread));
+    let spent = named.map(|it| std::fs::read_to_string(it.join("schedstat")).unwrap_or_default());
+    Duration::from_nanos(spent.filter_map(|it| it.split(' ').next().and_then(|it| it.parse::<u64>().ok())).sum())
+}
+
+#[test]
+fn every_connection_of_many_ends_and_is_counted() {
+    let Some(ground) = Ground::create() else { return };
+    let (agent, events) = ground.start().unwrap();
+    apply_nothing(&agent);
+    open(&ground, wanted());
+    let before = tracked(&ground);
+    assert!(before >= wanted() * 9 / 10, "{before}");
+    // What is not touched is read, and stays.
+    apply_nothing(&agent);
+    assert_eq!((agent.await_sweep(DEADLINE), tracked(&ground)), (Swept::All, before));
+    let (start, spent) = (Instant::now(), spent_by("sweeper"));
+    apply(&agent, &[80]);
+    let applied = start.elapsed();
+    assert_eq!(agent.await_sweep(DEADLINE), Swept::All);
+    let spent = spent_by("sweeper").saturating_sub(spent);
+    say(&format!("{before} connections: applied after {applied:?}, swept after {:?}, {spent:?} of a CPU", start.elapsed()));
+    assert_eq!(tracked(&ground), 0);
+    let cuts = wait_for(&events, |it| if let Event::Cut(cuts) = it { Some(cuts.clone()) } else { None });
+    assert_eq!((usize::try_from(cuts.connections).unwrap(), cuts.told.len()), (before, 100));
+    assert_eq!(cuts.others(), cuts.connections - cuts.told.iter().map(|it| it.connections).sum::<u64>());
+    assert!(cuts.told.iter().all(|it| matches!(it.by, CutBy::Denied(_)) && it.protocol == 17), "{cuts:#?}");
+}
+
+/// A table that somebody else reads and changes all the time is swept all the same.
+#[test]
+fn what_comes_and_goes_meanwhile_does_not_stop_a_sweep() {
+    let Some(ground) = Ground::create() else { return };
+    let (agent, events) = ground.start().unwrap();
+    for _ in 0..3 {
+        apply_nothing(&agent);
+        open(&ground, 1_000);
+        apply(&agent, &[80]);
+        assert_eq!(agent.await_sweep(DEADLINE), Swept::All);
+        assert_eq!(tracked(&ground), 0);
+    }
+    let cut: u64 = events.try_iter().map(|it| if let Event::Cut(cuts) = it { cuts.connections } else { 0 }).sum();
+    assert_eq!(cut, 3_000);
+}
