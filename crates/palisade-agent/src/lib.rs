@@ -2,6 +2,7 @@
 //!
 //! [`Agent`] brings the table of one node to what a model wants, and back to it. [`Book`] makes denials of logged packets: pure, the clock is an
 //! argument. [`Running`] is both at work in a network namespace, with a thread of its own.
+//! [`verification`] says whether a kernel does what a model wants.
 #![cfg(target_os = "linux")]
 #![warn(clippy::as_conversions)]
 
@@ -15,6 +16,7 @@ mod packet;
 mod queue;
 mod running;
 mod sweep;
+mod verify;
 
 pub use agent::{Agent, AgentError, Applied, Checked, Did, RuleCount};
 pub use book::{Book, Limits, Taken, Totals, Unreadable};
@@ -25,3 +27,4 @@ pub use names::Names;
 pub use queue::{Due, Matter, Pace, Queue};
 pub use running::{Attention, Event, Running, Settings, StartError};
 pub use sweep::{Cut, CutBy, Cuts, Established, Swept};
+pub use verify::{EnvironmentKind, FileError, Held, Ways, links_of, verification};

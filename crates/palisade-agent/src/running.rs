@@ -13,6 +13,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use palisade_kernel::{Changed, Frames, KernelError, Log, LogOptions, Monitor, Namespace, Nftables, Restored};
 use palisade_model::{EndpointId, Model, NodeId};
 use palisade_nft::{LOG_GROUP, Unknown};
+use palisade_report::v1;
 
 use crate::agent::{Agent, AgentError, Applied, Checked, RuleCount};
 use crate::book::{Book, Limits, Taken, Totals};
@@ -20,6 +21,7 @@ use crate::denial::Denial;
 use crate::lock::{Lock, LockError};
 use crate::names::Names;
 use crate::sweep::{Cuts, Desk, Established, Sweeper, Swept, Tools, Touched, View};
+use crate::verify::{Seen, Watching};
 
 const TABLE: &str = "palisade";
 /// How long the thread waits before it looks whether it should end.
@@ -32,11 +34,12 @@ pub struct Running {
     sweeper: Option<Arc<Sweeper>>,
     report: Arc<dyn Fn(Event) + Send + Sync>,
     threads: Vec<JoinHandle<()>>,
+    watching: Watching,
 }
 
 impl fmt::Debug for Running {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Running { shared, sweeper, threads, report: _ } = self;
+        let Running { shared, sweeper, threads, watching: _, report: _ } = self;
         f.debug_struct("Running").field("shared", shared).field("sweeper", sweeper).field("threads", threads).finish_non_exhaustive()
     }
 }
@@ -54,6 +57,8 @@ pub enum Event {
     Restored { checked: Checked, by: String },
     /// Connections that a change denies, or whose pod it removes, were ended.
     Cut(Box<Cuts>),
+    /// Packets can go where our hooks do not see them.
+    Bypassed(Box<v1::VerifyFinding>),
     /// Something went wrong that the next change may mend.
     Failed(String),
 }
@@ -163,7 +168,14 @@ impl Running {
             suspect: None,
             failure: None,
         };
-        let mut running = Running { shared, sweeper, report, threads: Vec::new() };
+        let told = Arc::clone(&report);
+        let watching = Watching::start(namespace, move |seen| {
+            told(match seen {
+                Seen::New(finding) => Event::Bypassed(finding),
+                Seen::Failed(error) => Event::Failed(error.to_string()),
+            });
+        })?;
+        let mut running = Running { shared, sweeper, report, threads: Vec::new(), watching };
         let report = Arc::clone(&running.report);
         running.spawn("agent", move || worker.work(&*report))?;
         if let Some(sweeper) = running.sweeper.clone() {
@@ -190,6 +202,7 @@ impl Running {
 
     /// Brings the node's table to what the model wants. Connections that it denies end soon after: `await_sweep` waits for that.
     pub fn apply(&self, model: &Model, node: NodeId, links: BTreeMap<EndpointId, String>) -> Result<Applied, AgentError> {
+        self.watching.about(model, node, &links);
         let view = self.sweeper.as_ref().map(|sweeper| {
             let view = Arc::new(View::of(model, node, &links));
             sweeper.make_way(&view, &*self.report);
@@ -223,6 +236,16 @@ impl Running {
     /// What the rules have counted, by what they come from.
     pub fn counted(&self) -> Result<Vec<RuleCount>, KernelError> {
         lock(&self.shared.agent).counted()
+    }
+
+    /// Holds the tables against what was applied, and puts that back if it is not there.
+    pub fn check(&self) -> Result<Checked, AgentError> {
+        let checked = lock(&self.shared.agent).check()?;
+        let restored = lock(&self.shared.frames).check().map_err(AgentError::NotKnown)?;
+        Ok(match (checked, restored) {
+            (Checked::Intact, Restored::Yes) => Checked::WasChanged,
+            (checked @ (Checked::Intact | Checked::WasRemoved | Checked::WasChanged | Checked::NothingWanted), _) => checked,
+        })
     }
 
     /// What was denied so far, in numbers.

@@ -15,7 +15,19 @@ const ATTEMPTS: usize = 10;
 
 /// Reads the table in one state of it. None if there is no table.
 pub(crate) fn dump(socket: &mut Socket) -> Result<Option<Ruleset>, KernelError> {
-    steady(socket, read)
+    steady(socket, |socket| Ok(read(socket, Others::Refuse)?.map(|it| decode(&it)).transpose()?))
+}
+
+/// The same as the kernel tells it, whoever made what is in it.
+pub(crate) fn raw(socket: &mut Socket) -> Result<Option<Dump>, KernelError> {
+    steady(socket, |socket| read(socket, Others::Read))
+}
+
+/// What is done with sets that are not of our making.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Others {
+    Refuse,
+    Read,
 }
 
 /// What the rules of the table have counted. Nothing if there is no table.
@@ -53,13 +65,18 @@ pub(crate) fn table(socket: &mut Socket, of: Table) -> Result<Option<Vec<u8>>, K
     }
 }
 
-fn read(socket: &mut Socket) -> Result<Option<Ruleset>, KernelError> {
+fn read(socket: &mut Socket, others: Others) -> Result<Option<Dump>, KernelError> {
     let Some(table) = self::table(socket, Table::Own)? else { return Ok(None) };
     let chains = list(socket, message::GET_CHAIN, chain::TABLE)?;
     let sets = list(socket, message::GET_SET, set::TABLE)?;
     let mut elements = BTreeMap::new();
     for set in &sets {
-        let listed = listed(set)?;
+        let listed = match (listed(set), others) {
+            (Ok(listed), _) => listed,
+            // What makes it another's is not in its elements.
+            (Err(_), Others::Read) => continue,
+            (Err(foreign), Others::Refuse) => return Err(foreign.into()),
+        };
         let payloads = match listed.kept {
             Kept::Tree => read_elements(socket, &listed.name)?,
             Kept::Hash => whole(listed.count, || read_elements(socket, &listed.name))?,
@@ -67,7 +84,7 @@ fn read(socket: &mut Socket) -> Result<Option<Ruleset>, KernelError> {
         elements.insert(listed.name, payloads);
     }
     let rules = list(socket, message::GET_RULE, rule::TABLE)?;
-    Ok(Some(decode(&Dump { table, chains, sets, elements, rules })?))
+    Ok(Some(Dump { table, chains, sets, elements, rules }))
 }
 
 /// Asks for everything of one kind in the table; `of` is the attribute that names the table.

@@ -85,26 +85,17 @@ impl Frames {
 
     /// Whether the kernel has what would be written for these links, and nothing else in the table.
     fn is_written(&mut self, links: &BTreeSet<String>) -> Result<bool, KernelError> {
-        let chains = chains(links);
-        let wanted_chains: Result<Vec<_>, _> = chains.iter().map(|it| body(|writer| write_chain(writer, &it.name, &it.links))).collect();
-        let wanted_rules: Result<Vec<_>, _> = chains.iter().map(|it| body(|writer| write_rule(writer, &it.name))).collect();
-        let wanted_table = if links.is_empty() { Vec::new() } else { vec![body(write_table)?] };
-        Ok(self.has(message::GET_TABLE, &wanted_table)?
-            && self.has(message::GET_CHAIN, &wanted_chains?)?
-            && self.has(message::GET_RULE, &wanted_rules?)?)
+        self.raw()?.is_for(links)
     }
 
-    fn has(&mut self, kind: u16, wanted: &[Vec<u8>]) -> Result<bool, KernelError> {
+    /// The table as the kernel tells it.
+    pub fn raw(&mut self) -> Result<FramesDump, KernelError> {
         // What is asked for is told of all tables of the family, and all of it names its table in the same place.
         let own = |payload: &Vec<u8>| {
             Attributes::of_payload(payload).and_then(|it| it.text(chain::TABLE).map(str::to_owned)) == Ok(TABLE.to_owned())
         };
-        let told: Vec<Vec<u8>> = self.ask(kind)?.into_iter().filter(own).collect();
-        let says = |told: &[u8], wanted: &[u8]| match (Attributes::of_payload(told), Attributes::read(wanted)) {
-            (Ok(told), Ok(wanted)) => says(&told, &wanted),
-            (Ok(_) | Err(_), _) => false,
-        };
-        Ok(told.len() == wanted.len() && told.iter().zip(wanted).all(|(told, wanted)| says(told, wanted)))
+        let mut ask = |kind| -> Result<Vec<Vec<u8>>, KernelError> { Ok(self.ask(kind)?.into_iter().filter(own).collect()) };
+        Ok(FramesDump { tables: ask(message::GET_TABLE)?, chains: ask(message::GET_CHAIN)?, rules: ask(message::GET_RULE)? })
     }
 
     fn ask(&mut self, kind: u16) -> Result<Vec<Vec<u8>>, KernelError> {
@@ -125,6 +116,33 @@ impl Frames {
             Err(Unanswered::Failed(error)) => Err(error),
         }
     }
+}
+
+/// The table `netdev palisade`, as the payloads of the kernel's answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FramesDump {
+    pub tables: Vec<Vec<u8>>,
+    pub chains: Vec<Vec<u8>>,
+    pub rules: Vec<Vec<u8>>,
+}
+
+impl FramesDump {
+    /// Whether it is what would be written for these links, and has nothing else.
+    pub fn is_for(&self, links: &BTreeSet<String>) -> Result<bool, KernelError> {
+        let chains = chains(links);
+        let wanted_chains: Result<Vec<_>, _> = chains.iter().map(|it| body(|writer| write_chain(writer, &it.name, &it.links))).collect();
+        let wanted_rules: Result<Vec<_>, _> = chains.iter().map(|it| body(|writer| write_rule(writer, &it.name))).collect();
+        let wanted_table = if links.is_empty() { Vec::new() } else { vec![body(write_table)?] };
+        Ok(all_say(&self.tables, &wanted_table) && all_say(&self.chains, &wanted_chains?) && all_say(&self.rules, &wanted_rules?))
+    }
+}
+
+fn all_say(told: &[Vec<u8>], wanted: &[Vec<u8>]) -> bool {
+    let says = |told: &[u8], wanted: &[u8]| match (Attributes::of_payload(told), Attributes::read(wanted)) {
+        (Ok(told), Ok(wanted)) => says(&told, &wanted),
+        (Ok(_) | Err(_), _) => false,
+    };
+    told.len() == wanted.len() && told.iter().zip(wanted).all(|(told, wanted)| says(told, wanted))
 }
 
 /// Whether something was put back.

@@ -16,6 +16,7 @@
 mod channel;
 mod conntrack;
 mod dump;
+mod environment;
 mod error;
 mod fake;
 mod frames;
@@ -32,9 +33,10 @@ mod sysctl;
 mod transaction;
 
 pub use conntrack::{Connection, Conntrack, Deleted, Status, Transport, Tuple};
+pub use environment::{BaseChain, Environment, Filter, FilterSide, Flowtable, LinkFacts, Stirred, StrayRule, TableOf, Watch, Way, Xdp};
 pub use error::{Attempt, KernelError, NetworkObject, Refusal};
 pub use fake::{Fake, Fault};
-pub use frames::{Frames, Restored};
+pub use frames::{Frames, FramesDump, Restored};
 pub use grace::grace;
 pub use kernel::Kernel;
 pub use links::{Link, LinkAddress, LinkState, Links, NextHop, Route};

@@ -1,7 +1,7 @@
 //! The table `inet palisade` of one network namespace.
 
 use nix::errno::Errno;
-use palisade_nft::{Counted, Expected, Ruleset, Table, Transaction, encode};
+use palisade_nft::{Counted, Dump, Expected, Ruleset, Table, Transaction, encode};
 
 use crate::dump;
 use crate::error::KernelError;
@@ -43,6 +43,11 @@ impl Nftables {
     /// Whether there is a table, whoever made it.
     pub fn exists(&mut self) -> Result<bool, KernelError> {
         Ok(dump::table(&mut self.socket, Table::Own)?.is_some())
+    }
+
+    /// The table as the kernel tells it, whoever made what is in it. None if there is none.
+    pub fn raw(&mut self) -> Result<Option<Dump>, KernelError> {
+        dump::raw(&mut self.socket)
     }
 
     fn send(&mut self, transaction: &Transaction, expected: Expected) -> Result<(), KernelError> {

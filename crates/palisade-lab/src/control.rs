@@ -38,6 +38,12 @@ pub enum Request {
     },
     /// What each rule has counted.
     Counted,
+    /// Whether the kernels of all nodes, or of one, do what policy says.
+    Verify {
+        node: Option<String>,
+        repair: bool,
+        output: Output,
+    },
     /// The namespace of a pod, a node or the outside, as a path.
     Where {
         of: String,

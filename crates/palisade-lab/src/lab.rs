@@ -8,10 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use palisade_agent::{AgentError, Attention, Denial, Established, Event, RuleCount, Running, Settings, StartError, Swept, Totals};
+use palisade_agent::{
+    AgentError, Attention, Denial, Established, Event, Held, RuleCount, Running, Settings, StartError, Swept, Totals, verification,
+};
 use palisade_kernel::{KernelError, Namespace, Services};
 use palisade_model::{ContainerPort, EndpointId, Model, NodeId, PodName};
-use palisade_nft::{LinkName, PodLinks, Unknown};
+use palisade_nft::{LinkName, NodeView, PodLinks, Unknown};
+use palisade_report::v1;
 
 use crate::files;
 use crate::listen::{Listeners, Listening};
@@ -308,6 +311,19 @@ impl Lab {
     /// What the rules of each node have counted.
     pub fn counted(&self) -> Result<Vec<NodeCounts>, LabError> {
         self.nodes.iter().map(|(name, node)| Ok(NodeCounts { node: name.clone(), rules: node.agent.counted()? })).collect()
+    }
+
+    /// Whether the kernel of a node does what policy says.
+    pub fn verify(&self, id: NodeId) -> Result<v1::Verification, LabError> {
+        let node = self.plan.model.node(id).and_then(|it| self.nodes.get(&it.name));
+        let held = node.map(|it| it.place.place.namespace.run(Held::read)).transpose()?.transpose()?.unwrap_or_default();
+        Ok(verification(&self.plan.model, &NodeView { node: id, links: self.links(id), unknown: unknown(&self.plan) }, &held)?)
+    }
+
+    /// Has the agent of a node put back what is wrong with its tables.
+    pub fn repair(&self, id: NodeId) -> Result<(), LabError> {
+        let Some((name, node)) = self.plan.model.node(id).and_then(|it| self.nodes.get_key_value(&it.name)) else { return Ok(()) };
+        node.agent.check().map(drop).map_err(|error| LabError::Agent { node: name.clone(), error })
     }
 
     /// What all nodes have denied so far, in numbers.

@@ -79,8 +79,15 @@ fn addresses(name: &str, set: &AddressSet) -> String {
 }
 
 /// A traffic class, which nft prints as major:minor in hexadecimal.
-fn number(it: u32) -> String {
+pub(crate) fn number(it: u32) -> String {
     format!("{:x}:{:x}", it >> 16, it & 0xffff)
+}
+
+/// What `number` wrote.
+pub(crate) fn read_number(text: &str) -> Option<u32> {
+    let (major, minor) = text.split_once(':')?;
+    let part = |it| u16::from_str_radix(it, 16).ok().map(u32::from);
+    Some(part(major)? << 16 | part(minor)?)
 }
 
 fn chain(name: &str, chain: &Chain) -> String {
@@ -102,7 +109,8 @@ fn chain(name: &str, chain: &Chain) -> String {
     out
 }
 
-fn rule(rule: &Rule) -> String {
+/// A rule as `nft list` shows it.
+pub(crate) fn rule(rule: &Rule) -> String {
     let mut words: Vec<String> = rule.matches.iter().map(condition).collect();
     words.extend(rule.statements.iter().map(statement));
     words.extend(rule.comment.as_ref().map(|it| format!("comment \"{}\"", it.replace('"', "'"))));

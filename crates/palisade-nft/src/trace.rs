@@ -3,6 +3,8 @@
 use std::marker::PhantomData;
 use std::net::IpAddr;
 
+use crate::netlink::examine::StrangeRule;
+use crate::netlink::strange::Does;
 use crate::ruleset::{Address, Chain, CtState, End, Hook, Match, Rule, Ruleset, Statement, Value, Verdict};
 
 /// The first packet of a connection, as a hook sees it.
@@ -64,9 +66,15 @@ pub(crate) fn base<'a>(ruleset: &'a Ruleset, at: &At) -> Option<&'a str> {
 
 /// Walks a packet through a base chain.
 pub(crate) fn walk<'a>(reads: impl Reads<'a>, packet: &Packet, base: &str) -> Result<Traced, String> {
+    walk_to_end(reads, packet, base).map(|(traced, _)| traced)
+}
+
+/// Walks a packet through a base chain, and says how that ended.
+pub(crate) fn walk_to_end<'a>(reads: impl Reads<'a>, packet: &Packet, base: &str) -> Result<(Traced, Way), String> {
     let mut walker = Walker { reads, packet, number: packet.priority, comments: Vec::new(), origins: Vec::new(), of: PhantomData };
-    let accepted = !matches!(walker.chain(base, 0)?, Way::Dropped);
-    Ok(Traced { accepted, origins: walker.origins, comments: walker.comments, priority: walker.number })
+    let way = walker.chain(base, 0)?;
+    let accepted = way != Way::Dropped;
+    Ok((Traced { accepted, origins: walker.origins, comments: walker.comments, priority: walker.number }, way))
 }
 
 /// What a packet reads on its way. An error names what is not there.
@@ -77,6 +85,10 @@ pub(crate) trait Reads<'a> {
     fn is_pair(&mut self, set: &str, pair: (IpAddr, IpAddr)) -> Result<bool, String>;
     fn number(&mut self, map: &str, address: IpAddr) -> Result<Option<u32>, String>;
     fn target(&mut self, map: &str, number: u32) -> Result<Option<&'a str>, String>;
+    /// Rules of a chain that no ruleset has.
+    fn strange(&mut self, _chain: &str) -> &'a [StrangeRule] {
+        &[]
+    }
 }
 
 impl<'a> Reads<'a> for &'a Ruleset {
@@ -114,7 +126,8 @@ impl<'a> Reads<'a> for &'a Ruleset {
     }
 }
 
-fn meets(chain: &Chain, at: &At) -> bool {
+/// Whether a chain is a base chain that a packet comes to.
+pub(crate) fn meets(chain: &Chain, at: &At) -> bool {
     match (&chain.hook, at) {
         (Some(Hook::Ingress { devices }), At::Ingress { link }) => devices.contains(link),
         (Some(Hook::Forward), At::Forward) | (Some(Hook::Input), At::Input) => true,
@@ -125,7 +138,9 @@ fn meets(chain: &Chain, at: &At) -> bool {
 /// The kernel allows 16 nested chains, gotos included.
 const DEPTH: usize = 16;
 
-enum Way {
+/// How a chain ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
     Accepted,
     Dropped,
     /// Out of this chain, back to after the last jump.
@@ -146,7 +161,16 @@ impl<'a, R: Reads<'a>> Walker<'a, '_, R> {
         if depth > DEPTH {
             return Err(format!("chains nest deeper than {DEPTH} at `{name}`"));
         }
-        for rule in self.reads.rules(name)? {
+        let rules = self.reads.rules(name)?;
+        let mut strange = self.reads.strange(name);
+        for (place, rule) in rules.iter().map(Some).chain([None]).enumerate() {
+            while let Some((first, rest)) = strange.split_first().filter(|(first, _)| first.after <= place) {
+                strange = rest;
+                if let Some(way) = self.run_strange(name, first, depth)? {
+                    return Ok(way);
+                }
+            }
+            let Some(rule) = rule else { break };
             if !self.all_match(rule)? {
                 continue;
             }
@@ -155,6 +179,17 @@ impl<'a, R: Reads<'a>> Walker<'a, '_, R> {
             }
         }
         Ok(Way::Back)
+    }
+
+    fn run_strange(&mut self, chain: &str, it: &StrangeRule, depth: usize) -> Result<Option<Way>, String> {
+        match it.rule.run(self.packet, self.number) {
+            Does::GoesOn(number) => {
+                self.number = number;
+                Ok(None)
+            }
+            Does::Goes(verdict) => self.go(verdict, depth),
+            Does::Unknown => Err(format!("what {} in chain `{chain}` does is not known", it.rule.words())),
+        }
     }
 
     fn run(&mut self, rule: &Rule, depth: usize) -> Result<Option<Way>, String> {
@@ -182,18 +217,22 @@ impl<'a, R: Reads<'a>> Walker<'a, '_, R> {
                 },
                 Statement::Verdict(verdict) => verdict.clone(),
             };
-            return match target {
-                Verdict::Accept => Ok(Some(Way::Accepted)),
-                Verdict::Drop => Ok(Some(Way::Dropped)),
-                Verdict::Return => Ok(Some(Way::Back)),
-                Verdict::Goto(chain) => self.chain(&chain, depth + 1).map(Some),
-                Verdict::Jump(chain) => match self.chain(&chain, depth + 1)? {
-                    Way::Back => Ok(None),
-                    way @ (Way::Accepted | Way::Dropped) => Ok(Some(way)),
-                },
-            };
+            return self.go(&target, depth);
         }
         Ok(None)
+    }
+
+    fn go(&mut self, verdict: &Verdict, depth: usize) -> Result<Option<Way>, String> {
+        match verdict {
+            Verdict::Accept => Ok(Some(Way::Accepted)),
+            Verdict::Drop => Ok(Some(Way::Dropped)),
+            Verdict::Return => Ok(Some(Way::Back)),
+            Verdict::Goto(chain) => self.chain(chain, depth + 1).map(Some),
+            Verdict::Jump(chain) => match self.chain(chain, depth + 1)? {
+                Way::Back => Ok(None),
+                way @ (Way::Accepted | Way::Dropped) => Ok(Some(way)),
+            },
+        }
     }
 
     fn all_match(&mut self, rule: &Rule) -> Result<bool, String> {

@@ -32,6 +32,7 @@ mod status;
 mod tested;
 pub mod text;
 pub mod v1;
+mod verify_text;
 mod words;
 
 pub use cut::{Ended, EndedBy, ended};
@@ -47,3 +48,4 @@ pub use probed::{decisive, probed};
 pub use sarif::sarif;
 pub use status::{controllers_text, status, status_text};
 pub use tested::tested;
+pub use verify_text::verify as verify_text;

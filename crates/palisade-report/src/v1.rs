@@ -9,6 +9,7 @@ mod lint;
 mod matrix;
 mod overrides;
 mod status;
+mod verify;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -25,6 +26,7 @@ pub use overrides::{
     OverrideRule, OverrideTie, OverrideTieKind, OverridingPolicy,
 };
 pub use status::{Status, StatusController, StatusEnds, StatusPolicies};
+pub use verify::{Verification, VerifyCompared, VerifyEffect, VerifyFate, VerifyFinding, VerifyPacket, VerifyRepair, VerifyWeight};
 
 /// The `apiVersion` of everything in here.
 pub const API_VERSION: &str = "palisade.dev/v1";

@@ -25,6 +25,7 @@ Examples:
   palisade lint -f manifests/                                     what is probably wrong with policies that are valid
   palisade overrides -f manifests/                                where cluster policies override NetworkPolicies
   palisade lab up -f manifests/                                   a cluster of namespaces, with real packets
+  palisade verify -f manifests/ --node worker-1                   whether the kernel of this node does what they say
 
 As a kubectl plugin: name the binary kubectl-palisade, on your PATH, and say `kubectl palisade …`.
 Exit codes: 0 yes, allowed, clean; 1 no, denied, found something; 2 could not tell.")]
@@ -67,6 +68,7 @@ pub(crate) enum Command {
     Overrides(overrides::OverridesArgs),
     Status(StatusArgs),
     Nft(NftArgs),
+    Verify(crate::verify::VerifyArgs),
     Lab(crate::lab::LabArgs),
     Demo(DemoArgs),
     Completions(CompletionsArgs),
@@ -546,6 +548,8 @@ pub(crate) enum SchemaOf {
     LabStatus,
     /// The schema of each line of `lab denied -o json`
     Denial,
+    /// The schema of `verify -o json`
+    Verification,
     /// The schema of lines of `lab denied -o json` about live connections that were cut
     Cut,
     /// Every name that Palisade gives to something outside itself, as Markdown

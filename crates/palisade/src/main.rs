@@ -22,6 +22,7 @@ mod printer;
 mod schema;
 mod status;
 mod test;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         cli::Command::Overrides(args) => overrides::run(args),
         cli::Command::Status(args) => status::run(args),
         cli::Command::Nft(args) => nft::run(args),
+        cli::Command::Verify(args) => verify::run(args),
         cli::Command::Lab(args) => lab::run(args, printer),
         cli::Command::Demo(args) => demo::run(args, printer),
         cli::Command::Completions(args) => Ok(completions::run(args)),

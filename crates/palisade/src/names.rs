@@ -21,6 +21,8 @@ pub(crate) const NAMES: &[(&str, &str, &str)] = &[
     ("ProbeReport", "kind", "the answer of `palisade lab probe`"),
     ("LabStatus", "kind", "the answer of `palisade lab status`"),
     ("Denial", "kind", "a denied connection: a line of `palisade lab denied`"),
+    ("Verification", "kind", "the answer of `palisade verify` and of `palisade lab verify`"),
+    ("KernelDump", "kind", "what a kernel holds: the file of `palisade verify --save-dump`"),
     ("Cut", "kind", "live connections that a change ended: a line of `palisade lab denied`"),
     (names::KEP2091_API_VERSION, "apiVersion", "KEP-2091's AdminNetworkPolicy in a live cluster; see labels.md"),
     (names::SHAPE, "annotation", "the shape that an AdminNetworkPolicy is written in"),

@@ -28,10 +28,16 @@ fn ruleset(input: &Input, node: &str) -> Result<Ruleset> {
         bail!("{}objects were refused, so there is no ruleset that can be trusted", input.noticed());
     }
     let model = &input.snapshot.model;
-    let at = model.nodes.iter().position(|it| *it.name == *node).ok_or_else(|| anyhow!("{}", no_such_node(model, node)))?;
+    let node = node_of(model, node)?;
     // Objects do not say which link leads to a pod, so no source is bound and nobody is closed out.
-    let view = NodeView { node: NodeId(at), links: BTreeMap::new(), unknown: Unknown::Open };
+    let view = NodeView { node, links: BTreeMap::new(), unknown: Unknown::Open };
     Ok(lower(model, &compile(model), &view, &mut Ids::default()))
+}
+
+/// The node of that name.
+pub(crate) fn node_of(model: &Model, node: &str) -> Result<NodeId> {
+    let at = model.nodes.iter().position(|it| *it.name == *node);
+    at.map(NodeId).ok_or_else(|| anyhow!("{}", no_such_node(model, node)))
 }
 
 fn no_such_node(model: &Model, node: &str) -> String {

@@ -23,6 +23,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<Outcome> {
         SchemaOf::ProbeReport => schema_of::<v1::ProbeReport>()?,
         SchemaOf::LabStatus => schema_of::<v1::LabStatus>()?,
         SchemaOf::Denial => schema_of::<v1::Denial>()?,
+        SchemaOf::Verification => schema_of::<v1::Verification>()?,
         SchemaOf::Cut => schema_of::<v1::Cut>()?,
         SchemaOf::Names => names(),
         SchemaOf::Cli => commands(),

@@ -8,3 +8,4 @@ mod ground;
 mod instances;
 mod sweep;
 mod tables;
+mod verify;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use palisade_agent::{Agent, AgentError, Applied, Checked, Event};
-use palisade_kernel::{Frames, Nftables};
+use palisade_kernel::{Changed, Frames, Monitor, Nftables};
 use palisade_model::NodeId;
 
 use crate::ground::{DEADLINE, Ground, POD, apply, model, say, wait_for};
@@ -49,7 +49,7 @@ fn what_others_do_to_the_table_is_undone() {
         ground.nft(command);
         let (checked, by) = wait_for(&events, |it| match it {
             Event::Restored { checked, by } => Some((*checked, by.clone())),
-            Event::Denied(_) | Event::DeniedAgain(_) | Event::Lost(_) | Event::Cut(_) | Event::Failed(_) => None,
+            Event::Denied(_) | Event::DeniedAgain(_) | Event::Lost(_) | Event::Cut(_) | Event::Bypassed(_) | Event::Failed(_) => None,
         });
         assert_eq!(checked, expected, "{command}");
         assert!(by.starts_with("nft (process "), "{command}: {by}");
@@ -264,4 +264,42 @@ fn a_table_that_is_changed_all_the_time_is_right_in_the_end() {
     });
     restored += events.try_iter().filter(|it| matches!(it, Event::Restored { .. })).count();
     say(&format!("put back {restored} times"));
+}
+
+/// From the moment that the kernel tells of somebody else's change to the first commit of ours. Nothing is asserted of time.
+#[test]
+fn repair_starts_soon_after_a_change_by_somebody_else() {
+    const ROUNDS: usize = 30;
+    let Some(ground) = Ground::create() else { return };
+    let (agent, events) = ground.start().unwrap();
+    apply(&agent, &[80]);
+    let mut monitor = ground.node.run(|| Monitor::open().unwrap()).unwrap();
+    let mut delays: Vec<Duration> = Vec::new();
+    for round in 0..ROUNDS {
+        let command = ["flush chain inet palisade forward", "delete table inet palisade", "add chain inet palisade own"][round % 3];
+        ground.nft(command);
+        let (start, mut theirs) = (Instant::now(), None);
+        while !is_over(start) {
+            let ours = |it: &Changed| matches!(it, Changed::Transaction { process, .. } if process != "nft");
+            let heard = monitor.wait(Duration::from_millis(1)).unwrap();
+            match (&theirs, heard.iter().any(ours)) {
+                (Some(_), true) => break,
+                (None, _) if heard.iter().any(|it| !ours(it)) => theirs = Some(Instant::now()),
+                (Some(_) | None, _) => {}
+            }
+            if heard.iter().any(ours) {
+                break;
+            }
+        }
+        delays.extend(theirs.map(|it| it.elapsed()));
+        wait_for(&events, |it| matches!(it, Event::Restored { .. }).then_some(()));
+        while !monitor.wait(Duration::from_millis(20)).unwrap().is_empty() {}
+    }
+    delays.sort();
+    let median = delays.get(delays.len() / 2);
+    say(&format!(
+        "{} of {ROUNDS} seen; from their change to our first commit: median {median:?}, longest {:?}",
+        delays.len(),
+        delays.last()
+    ));
 }

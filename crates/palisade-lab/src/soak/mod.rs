@@ -286,6 +286,7 @@ impl Soak {
             match event {
                 Event::Denied(_) | Event::DeniedAgain(_) | Event::Lost(_) | Event::Cut(_) => {}
                 Event::Restored { checked, by } => self.incidents.push(format!("change {number}, {node}: {checked:?} by {by}")),
+                Event::Bypassed(finding) => self.incidents.push(format!("change {number}, {node}: {}", finding.sentence)),
                 Event::Failed(why) => self.incidents.push(format!("change {number}, {node}: {why}")),
             }
         }

@@ -135,7 +135,7 @@ impl World {
             match event {
                 Event::Cut(it) => cuts.push((node, *it)),
                 Event::Failed(error) => panic!("{node}: {error}"),
-                Event::Denied(_) | Event::DeniedAgain(_) | Event::Lost(_) | Event::Restored { .. } => {}
+                Event::Denied(_) | Event::DeniedAgain(_) | Event::Lost(_) | Event::Restored { .. } | Event::Bypassed(_) => {}
             }
         }
         cuts

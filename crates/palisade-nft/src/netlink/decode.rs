@@ -108,7 +108,7 @@ pub fn counters(rules: &[Vec<u8>]) -> Result<Vec<Counted>, Foreign> {
     Ok(counters)
 }
 
-fn foreign(object: &Object) -> impl Fn(Odd) -> Foreign + '_ {
+pub(crate) fn foreign(object: &Object) -> impl Fn(Odd) -> Foreign + '_ {
     |odd| Foreign { object: object.clone(), what: odd.0 }
 }
 
@@ -139,7 +139,7 @@ fn read_hook(from: &Attributes<'_>) -> Result<Option<Hook>, Odd> {
     }
 }
 
-fn read_devices(hook: &Attributes<'_>) -> Result<BTreeSet<String>, Odd> {
+pub(crate) fn read_devices(hook: &Attributes<'_>) -> Result<BTreeSet<String>, Odd> {
     if hook.find(chain::HOOK_DEVICES).is_none() {
         return Ok(BTreeSet::new());
     }
@@ -149,7 +149,7 @@ fn read_devices(hook: &Attributes<'_>) -> Result<BTreeSet<String>, Odd> {
     devices.iter().map(|(_, name)| map::name(name).ok_or_else(|| Odd::new("a device whose name is no text"))).collect()
 }
 
-fn read_set(payload: &[u8]) -> Result<(String, Shape, Attributes<'_>), Foreign> {
+pub(crate) fn read_set(payload: &[u8]) -> Result<(String, Shape, Attributes<'_>), Foreign> {
     let from = Attributes::of_payload(payload).map_err(foreign(&Object::Table))?;
     let name = from.text(set::NAME).map_err(foreign(&Object::Table))?.to_owned();
     let shape = Shape::read(&from).map_err(foreign(&Object::Map(name.clone())))?;

@@ -92,6 +92,15 @@ pub(crate) fn read(list: &Attributes<'_>) -> Result<Vec<Expression>, Odd> {
     list.iter().map(|(_, item)| expression(&Attributes::read(item)?)).collect()
 }
 
+/// Reads each expression of a rule for itself; of one that no rule of ours has, its name.
+pub(crate) fn read_each(list: &Attributes<'_>) -> Vec<Result<Expression, String>> {
+    let one = |item: &[u8]| {
+        let item = Attributes::read(item).map_err(|odd| odd.0)?;
+        expression(&item).map_err(|odd| item.text(NAME).map_or(odd.0, str::to_owned))
+    };
+    list.iter().map(|(_, item)| one(item)).collect()
+}
+
 /// Packets and bytes of the first counter of a rule, if it has one.
 pub(crate) fn read_counter(list: &Attributes<'_>) -> Result<Option<(u64, u64)>, Odd> {
     for (_, item) in list.iter() {

@@ -6,9 +6,11 @@ pub(crate) mod accept;
 pub(crate) mod batch;
 pub(crate) mod decode;
 pub(crate) mod encode;
+pub(crate) mod examine;
 mod expression;
 pub(crate) mod map;
 mod rule;
+pub(crate) mod strange;
 #[cfg(test)]
 mod tests;
 pub mod uapi;

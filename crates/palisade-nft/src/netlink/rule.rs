@@ -240,7 +240,7 @@ fn between(first: &[u8], last: &[u8]) -> [Expression; 2] {
     [Expression::Compare(Compare::AtLeast, first.to_vec()), Expression::Compare(Compare::AtMost, last.to_vec())]
 }
 
-fn state_bit(state: CtState) -> u32 {
+pub(crate) fn state_bit(state: CtState) -> u32 {
     match state {
         CtState::Invalid => 1,
         CtState::Established => 2,

@@ -50,14 +50,7 @@ impl Map {
 
     /// The number of elements.
     pub fn len(&self) -> usize {
-        match self {
-            Map::Data(map) => map.elements.len(),
-            Map::Interval(map) => map.elements.len(),
-            Map::Verdict(map) => map.elements.len(),
-            Map::Sources(set) => set.elements.len(),
-            Map::Pairs(set) => set.elements.len(),
-            Map::Addresses(set) => set.elements.len(),
-        }
+        self.as_ref().len()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -85,6 +78,18 @@ impl MapRef<'_> {
             MapRef::Sources(set) => MapKind::Sources(set.family),
             MapRef::Pairs(set) => MapKind::Pairs(set.family),
             MapRef::Addresses(set) => MapKind::Addresses(set.family),
+        }
+    }
+
+    /// The number of elements.
+    pub(crate) fn len(self) -> usize {
+        match self {
+            MapRef::Data(map) => map.elements.len(),
+            MapRef::Interval(map) => map.elements.len(),
+            MapRef::Verdict(map) => map.elements.len(),
+            MapRef::Sources(set) => set.elements.len(),
+            MapRef::Pairs(set) => set.elements.len(),
+            MapRef::Addresses(set) => set.elements.len(),
         }
     }
 

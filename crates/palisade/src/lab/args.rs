@@ -18,6 +18,7 @@ Examples:
   palisade lab probe --from shop/web --to svc/shop/db --port 5432
   palisade lab exec shop/web -- curl -sm1 http://10.244.0.3:8080
   palisade lab denied --follow
+  palisade lab verify                                            whether each node's kernel does what policy says
   palisade lab down
   palisade lab soak --changes 20000                              changes under traffic: nothing leaks")]
 pub(crate) struct LabArgs {
@@ -32,6 +33,7 @@ pub(crate) enum LabCommand {
     Exec(ExecArgs),
     Status(StatusArgs),
     Denied(DeniedArgs),
+    Verify(VerifyArgs),
     Soak(SoakArgs),
     Down(DownArgs),
 }
@@ -211,6 +213,31 @@ pub(crate) struct DeniedArgs {
     pub(crate) by_rule: bool,
     /// text for people, json for programs: one object a line (`palisade schema denial` is its schema; of connections that were cut,
     /// `palisade schema cut`)
+    #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
+    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) lab: NameArgs,
+}
+
+/// Say whether the kernel of each node does what policy says
+///
+/// As `palisade verify`, for the nodes of a lab that is up.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  palisade lab verify
+  palisade lab verify lab-1 -o json
+  palisade lab verify --repair
+
+Exit codes: 0 as it should be, 1 differences or places where policy cannot be enforced, 2 could not find out.")]
+pub(crate) struct VerifyArgs {
+    /// One node, by name; all of them without it
+    #[arg(value_name = "NODE")]
+    pub(crate) node: Option<String>,
+    /// Put back what is wrong with our tables, step by step
+    #[arg(long)]
+    pub(crate) repair: bool,
+    /// text for people, json for programs: one object a node (`palisade schema verification` is its schema)
     #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
     pub(crate) output: Output,
     #[command(flatten)]

@@ -38,6 +38,10 @@ pub(crate) fn run(args: &LabArgs, printer: Printer) -> Result<Outcome> {
         LabCommand::Status(args) => ask(&args.lab.name, &Request::Status { output: output(args.output) }, printer),
         LabCommand::Denied(args) if args.by_rule => ask(&args.lab.name, &Request::Counted, printer),
         LabCommand::Denied(args) => ask(&args.lab.name, &Request::Denied { follow: args.follow, output: output(args.output) }, printer),
+        LabCommand::Verify(args) => {
+            let request = Request::Verify { node: args.node.clone(), repair: args.repair, output: output(args.output) };
+            ask(&args.lab.name, &request, printer)
+        }
         LabCommand::Soak(args) => soak::run(args, printer),
         LabCommand::Down(args) => down(&args.lab.name, printer),
     }

@@ -195,6 +195,7 @@ fn hear(server: &Server, NodeEvent { node, event }: NodeEvent) {
         Event::DeniedAgain(_) => return,
         Event::Lost(packets) => Entry::Lost { node: node.to_string(), packets },
         Event::Restored { checked, by } => Entry::Note(format!("node {node}: {by} {} the table; it was put back", did(checked))),
+        Event::Bypassed(finding) => Entry::Note(format!("node {node}: unenforceable[{}]: {}", finding.name, finding.sentence)),
         Event::Cut(cuts) => {
             cuts.told.iter().for_each(|it| server.history.push(Entry::Cut(Box::new(it.report(&node)))));
             match cuts.others() {

@@ -12,13 +12,15 @@ use palisade_agent::Did;
 use palisade_analysis::{Asked, Party, PortAsked};
 use palisade_lab::control::{Frame, Output, ProbeRequest, Request};
 use palisade_lab::{ClosedFor, Finding, Lab, NodeCounts, Options, PodNetwork, Speaker, Trial, WhileUnknown, everybody, trials};
-use palisade_model::{ContainerPort, Model, Protocol};
+use palisade_model::{ContainerPort, Model, NodeId, Protocol};
 use palisade_report::{decisive, lab_text, probed, text, v1, verdict};
 
-use crate::cli::InputArgs;
+use crate::cli::{self, InputArgs};
 use crate::lab::history::{Entry, History, Since};
 use crate::lab::serve::{End, reread};
 use crate::lab::{UpArgs, process};
+use crate::nft::node_of;
+use crate::verify::{exit, left, said};
 
 /// Everybody to everybody is meant for people to read.
 const MOST_PROBES: usize = 50_000;
@@ -67,6 +69,7 @@ impl Server {
             Request::Denied { follow, output } => self.denied(follow, output, say),
             Request::Counted => self.counted(say),
             Request::Where { of } => self.tell_where(&of, say),
+            Request::Verify { node, repair, output } => self.verify(node.as_deref(), repair, output, say),
             Request::Down => self.down(say),
         };
         match answered {
@@ -219,6 +222,32 @@ impl Server {
         }
         say(Frame::Out(out))?;
         Ok(0)
+    }
+
+    fn verify(&self, node: Option<&str>, repair: bool, output: Output, say: Say<'_>) -> Result<u8> {
+        let held = lock(&self.lab);
+        let lab = held.as_ref().ok_or_else(ending)?;
+        let model = &lab.plan().model;
+        let nodes = match node {
+            Some(name) => vec![node_of(model, name)?],
+            None => (0..model.nodes.len()).map(NodeId).collect(),
+        };
+        let mut code = 0;
+        for node in nodes {
+            let mut verified = lab.verify(node)?;
+            if repair && !verified.holds {
+                lab.repair(node)?;
+                let sentence = "the agent brought our tables to what policy says, step by step".to_owned();
+                verified.repaired = Some(v1::VerifyRepair { sentence, left: left(&lab.verify(node)?) });
+            }
+            code = code.max(exit(&verified).code());
+            let output = match output {
+                Output::Text => cli::Output::Text,
+                Output::Json => cli::Output::Json,
+            };
+            say(Frame::Out(said(&verified, output)?))?;
+        }
+        Ok(code)
     }
 
     fn tell_where(&self, of: &str, say: Say<'_>) -> Result<u8> {

@@ -15,11 +15,11 @@ use crate::{folder, palisade, root};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A lab of the test's own name.
-struct Lab(&'static str);
+pub(crate) struct Lab(&'static str);
 
 impl Lab {
     /// None, and a word about it, without root.
-    fn named(name: &'static str) -> Option<Lab> {
+    pub(crate) fn named(name: &'static str) -> Option<Lab> {
         if is_root() { Some(Lab(name)) } else { None }
     }
 
@@ -29,7 +29,7 @@ impl Lab {
     }
 
     /// What a command prints, if it exits as it should.
-    fn says(&self, line: &str, code: i32) -> String {
+    pub(crate) fn says(&self, line: &str, code: i32) -> String {
         let output = self.run(line);
         let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
         assert_eq!(output.status.code(), Some(code), "lab {line}\n{stdout}\n{stderr}");

@@ -21,6 +21,7 @@ mod nft;
 mod overrides;
 mod status;
 mod test;
+mod verify;
 
 use std::path::{Path, PathBuf};
 

@@ -1,0 +1,95 @@
+//! Differences of the table as they leave the house.
+
+use palisade_nft::{At, Compared, CounterExample, CtState, Difference, DifferenceKind, Effect, Fared, Object};
+use palisade_report::v1;
+
+use crate::denial::protocol;
+use crate::names::Names;
+
+/// A difference with names for the ends of its packet.
+pub(super) fn difference(it: &Difference, names: &Names) -> v1::VerifyFinding {
+    let (effect, counter_example, not_shown) = match &it.effect {
+        Effect::Shown(example) if example.found.accepted => (v1::VerifyEffect::Opens, Some(packet(example, names)), None),
+        Effect::Shown(example) => (v1::VerifyEffect::Closes, Some(packet(example, names)), None),
+        Effect::NoVerdict => (v1::VerifyEffect::NoVerdict, None, None),
+        Effect::NotShown(why) => (v1::VerifyEffect::Unknown, None, Some(why.clone())),
+    };
+    v1::VerifyFinding {
+        name: it.kind.name().to_owned(),
+        weight: v1::VerifyWeight::Difference,
+        object: match &it.object {
+            Object::Elements(map) => Object::Map(map.clone()).to_string(),
+            Object::Rule { chain, .. } => Object::Chain(chain.clone()).to_string(),
+            object @ (Object::Batch | Object::Generation | Object::Table | Object::Chain(_) | Object::Map(_)) => object.to_string(),
+        },
+        sentence: it.sentence(),
+        effect,
+        not_shown,
+        counter_example,
+        help: help(it.kind).to_owned(),
+    }
+}
+
+fn help(kind: DifferenceKind) -> &'static str {
+    match kind {
+        DifferenceKind::TableMissing => "an agent puts it back at once; without one, `palisade verify --repair` does",
+        DifferenceKind::TableDormant => "`palisade verify --repair` switches it on again; find out who set the flag",
+        DifferenceKind::ChainMissing
+        | DifferenceKind::ChainMoved
+        | DifferenceKind::RuleMissing
+        | DifferenceKind::RuleChanged
+        | DifferenceKind::MapMissing
+        | DifferenceKind::MapKind
+        | DifferenceKind::ElementMissing
+        | DifferenceKind::ElementChanged => "`palisade verify --repair` puts it back; nobody but Palisade should write to this table",
+        DifferenceKind::ChainAdded
+        | DifferenceKind::RuleAdded
+        | DifferenceKind::MapAdded
+        | DifferenceKind::ElementAdded
+        | DifferenceKind::Foreign => "`palisade verify --repair` takes it out; rules of your own belong in a table of your own",
+    }
+}
+
+fn packet(it: &CounterExample, names: &Names) -> v1::VerifyPacket {
+    let (hook, link) = match &it.packet.at {
+        At::Forward => ("forward", None),
+        At::Input => ("input", None),
+        At::Ingress { link } => ("ingress", Some(link.clone())),
+    };
+    let state = match it.packet.state {
+        CtState::New => "new",
+        CtState::Established => "established",
+        CtState::Related => "related",
+        CtState::Invalid => "invalid",
+    };
+    v1::VerifyPacket {
+        from: names.side(it.packet.source).report(),
+        to: names.side(it.packet.destination).report(),
+        protocol: protocol(it.packet.protocol).to_string(),
+        port: it.packet.port,
+        hook: hook.to_owned(),
+        link,
+        state: state.to_owned(),
+        wanted: fate(&it.wanted),
+        found: fate(&it.found),
+    }
+}
+
+fn fate(it: &Fared) -> v1::VerifyFate {
+    v1::VerifyFate { accepted: it.accepted, origins: it.comments.clone() }
+}
+
+/// What opens comes first.
+pub(super) fn rank(effect: v1::VerifyEffect) -> u8 {
+    match effect {
+        v1::VerifyEffect::Opens => 0,
+        v1::VerifyEffect::Unknown => 1,
+        v1::VerifyEffect::Closes => 2,
+        v1::VerifyEffect::NoVerdict => 3,
+    }
+}
+
+pub(super) fn compared(it: &Compared, pods: usize) -> v1::VerifyCompared {
+    let Compared { chains, rules, maps, elements, programs, classes } = *it;
+    v1::VerifyCompared { chains, rules, maps, elements, programs, classes, pods }
+}

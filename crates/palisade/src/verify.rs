@@ -1,0 +1,123 @@
+//! `palisade verify`: whether the kernel of this node does what the policies say.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use clap::Args;
+use palisade_agent::{Agent, Held, Lock, links_of, verification};
+use palisade_kernel::{Frames, Nftables};
+use palisade_model::Model;
+use palisade_nft::{NodeView, PodLinks, Unknown};
+use palisade_report::{v1, verify_text};
+
+use crate::cli::{InputArgs, Output};
+use crate::input;
+use crate::nft::node_of;
+use crate::outcome::{Exit, Outcome};
+
+/// Say whether the kernel of this node does what the policies say
+///
+/// Reads the tables, links, filters and settings of the network namespace that it runs in, over netlink, and holds them against the policies: every chain, rule and
+/// element, and everything that could lead packets past our hooks. Each difference is named, with a packet that shows it where one does. Needs root, but for
+/// --dump.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  palisade verify -f manifests/ --node worker-1
+  palisade verify -f manifests/ --node worker-1 --save-dump worker-1.json
+  palisade verify -f manifests/ --dump worker-1.json                 later, elsewhere, without root
+  palisade verify -f manifests/ --node worker-1 --repair             puts back what is wrong
+  palisade lab verify                                                every node of a lab
+
+Exit codes: 0 as it should be, 1 differences or places where policy cannot be enforced, 2 could not find out.")]
+pub(crate) struct VerifyArgs {
+    /// The node, by name
+    #[arg(long, value_name = "NAME", required_unless_present = "dump")]
+    pub(crate) node: Option<String>,
+    /// Verify what a file holds that `--save-dump` wrote, instead of this kernel
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["save_dump", "repair"])]
+    pub(crate) dump: Option<PathBuf>,
+    /// Write what the kernel holds to a file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) save_dump: Option<PathBuf>,
+    /// Put back what is wrong with our tables, step by step, so that nothing slips through meanwhile
+    #[arg(long)]
+    pub(crate) repair: bool,
+    /// text for people, json for programs (`palisade schema verification` is its schema)
+    #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
+    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+}
+
+pub(crate) fn run(args: &VerifyArgs) -> Result<Outcome> {
+    let input = input::read(&args.input)?;
+    if input.refused() {
+        bail!("{}objects were refused, so there is nothing that a kernel could be held against", input.noticed());
+    }
+    let (held, named) = match &args.dump {
+        Some(path) => read_dump(path)?,
+        None => (Held::read()?, None),
+    };
+    let Some(name) = args.node.clone().or(named) else { bail!("name the node with --node") };
+    let model = &input.snapshot.model;
+    let node = node_of(model, &name)?;
+    if let Some(path) = &args.save_dump {
+        std::fs::write(path, held.to_text(&name)?).with_context(|| format!("`{}`", path.display()))?;
+    }
+    let ways = links_of(model, node, &held);
+    let view = NodeView { node, links: ways.links.clone(), unknown: Unknown::Closed(PodLinks::default()) };
+    let mut verified = verification(model, &view, &held)?;
+    if args.repair && !verified.holds {
+        verified.repaired = Some(repair(model, &view)?);
+    }
+    let mut stderr = input.noticed();
+    for id in &ways.believed {
+        let pod = model.endpoint(*id).map(|it| it.name.to_string()).unwrap_or_default();
+        stderr
+            .push_str(&format!("note: no route or neighbour shows the link of pod {pod}; the one that the table binds is taken for it\n"));
+    }
+    Ok(Outcome { stdout: said(&verified, args.output)?, stderr, exit: exit(&verified) })
+}
+
+fn read_dump(path: &std::path::Path) -> Result<(Held, Option<String>)> {
+    let named = || format!("`{}`", path.display());
+    let text = std::fs::read_to_string(path).with_context(named)?;
+    let (held, node) = Held::parse(&text).with_context(named)?;
+    Ok((held, Some(node)))
+}
+
+/// The answer as it is printed.
+pub(crate) fn said(verified: &v1::Verification, output: Output) -> Result<String> {
+    Ok(match output {
+        Output::Text => verify_text(verified),
+        Output::Json => serde_json::to_string_pretty(verified)? + "\n",
+    })
+}
+
+/// What is left after a repair counts, and before none was made what was found.
+pub(crate) fn exit(verified: &v1::Verification) -> Exit {
+    let holds = verified.repaired.as_ref().map_or(verified.holds, |it| it.left.is_empty());
+    if holds { Exit::Yes } else { Exit::No }
+}
+
+/// Brings our tables to what they should be, as an agent would, and looks again.
+fn repair(model: &Model, view: &NodeView) -> Result<v1::VerifyRepair> {
+    // Two who write to one table undo each other's work.
+    let lock = Lock::take().map_err(|error| anyhow!("{error}; the agent there puts its tables back itself"))?;
+    Frames::open()?.replace(&view.links.values().cloned().collect())?;
+    let mut agent = Agent::new(Nftables::open()?);
+    agent.treat_unknown(view.unknown.clone());
+    agent.apply(model, view.node, view.links.clone())?;
+    let after = verification(model, view, &Held::read()?)?;
+    drop(lock);
+    Ok(v1::VerifyRepair { sentence: "our tables were brought to what policy says, step by step".to_owned(), left: left(&after) })
+}
+
+/// Names of what is still not as it should be.
+pub(crate) fn left(after: &v1::Verification) -> Vec<String> {
+    let mut names: Vec<String> =
+        after.findings.iter().filter(|it| it.weight != v1::VerifyWeight::Note).map(|it| format!("{} ({})", it.name, it.object)).collect();
+    names.dedup();
+    names
+}
