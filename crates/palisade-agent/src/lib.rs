@@ -14,7 +14,7 @@ mod packet;
 mod running;
 
 pub use agent::{Agent, AgentError, Applied, Checked, Did, RuleCount};
-pub use book::{Book, Limits, Taken, Totals, Unreadable};
+pub use book::{Book, Limits, Suppressed, Taken, Totals, Unreadable};
 pub use denial::{Denial, DeniedBy, Name, Side};
 pub use lock::{Holder, Lock, LockError, bind, holder};
 pub use names::Names;

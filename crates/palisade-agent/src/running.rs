@@ -15,7 +15,7 @@ use palisade_model::{EndpointId, Model, NodeId};
 use palisade_nft::LOG_GROUP;
 
 use crate::agent::{Agent, AgentError, Applied, Checked, RuleCount};
-use crate::book::{Book, Limits, Taken, Totals};
+use crate::book::{Book, Limits, Suppressed, Taken, Totals};
 use crate::denial::Denial;
 use crate::lock::{Lock, LockError};
 use crate::names::Names;
@@ -36,8 +36,10 @@ pub struct Running {
 pub enum Event {
     /// The first packet of a 5-tuple that a rule dropped.
     Denied(Box<Denial>),
-    /// Another packet of a 5-tuple, for who pays attention to each.
+    /// Another packet of a 5-tuple, or one of too many, for who pays attention to each.
     DeniedAgain(Box<Denial>),
+    /// First packets that the same dropped within a second, beyond those that were told.
+    Suppressed(Suppressed),
     /// So many logged packets never came.
     Lost(u64),
     /// Somebody removed or changed the table, and it was put back.
@@ -185,7 +187,15 @@ impl Worker {
             if ready.log {
                 self.read(&report);
             }
+            self.settle(&report, self.start.elapsed());
         }
+        self.settle(&report, Duration::MAX);
+    }
+
+    /// Tells what was too much to be told one by one, second by second.
+    fn settle(&mut self, report: &impl Fn(Event), now: Duration) {
+        let settled = self.book.settle(&lock(&self.shared.names), now);
+        settled.into_iter().for_each(|it| report(Event::Suppressed(it)));
     }
 
     fn wait(&self) -> Ready {
@@ -205,13 +215,13 @@ impl Worker {
         let read = self.log.read(Duration::ZERO, |logged| {
             match (book.take(logged.payload, logged.prefix, &names, start.elapsed()), attention) {
                 (Taken::New(denial), _) => report(Event::Denied(denial)),
-                (Taken::Repeated, Attention::Packets) => {
+                (Taken::Repeated | Taken::Suppressed, Attention::Packets) => {
                     // It was read a moment ago, and counted as what it is.
                     if let Ok(denial) = Book::read(logged.payload, logged.prefix, &names) {
                         report(Event::DeniedAgain(Box::new(denial)));
                     }
                 }
-                (Taken::Repeated, Attention::Connections) => {}
+                (Taken::Repeated | Taken::Suppressed, Attention::Connections) => {}
                 // Counted; its prefix is not ours, or it is no packet.
                 (Taken::Unreadable(_), _) => {}
             }

@@ -116,6 +116,15 @@ pub fn denied(it: Denied<'_>) -> v1::Denial {
     }
 }
 
+/// What dropped a packet, in a sentence with the direction in front where it has one.
+pub fn denied_by(by: DecidedBy<'_>) -> String {
+    let direction = match by {
+        DecidedBy::Policy { direction, .. } | DecidedBy::UnresolvedName { direction, .. } => format!("{direction}: "),
+        DecidedBy::Broken(_) | DecidedBy::Unknown(_) => String::new(),
+    };
+    format!("{direction}{}", sentence(by))
+}
+
 /// A denial in one line, after the word `denied`.
 pub(crate) fn told(it: &v1::Denial) -> String {
     let v1::Denial { from, to, protocol, port, icmp, direction, sentence, packets, .. } = it;
@@ -241,6 +250,7 @@ mod tests {
         let denial = web_to_db(DecidedBy::UnresolvedName { direction: Direction::Egress, rule: &rule });
         let expected = "ClusterNetworkPolicy web rule 0 accepts a domain name, and none is known to be this address";
         assert_eq!((denial.sentence.as_str(), denial.reason.as_str()), (expected, "cnp/web#0"));
+        assert_eq!(denied_by(DecidedBy::UnresolvedName { direction: Direction::Egress, rule: &rule }), format!("egress: {expected}"));
     }
 
     #[test]

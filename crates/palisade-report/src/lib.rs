@@ -33,7 +33,7 @@ pub mod text;
 pub mod v1;
 mod words;
 
-pub use denied::{Broken, DecidedBy, Denied, denied};
+pub use denied::{Broken, DecidedBy, Denied, denied, denied_by};
 pub use diff_html::diff_html;
 pub use diff_text::diff_text;
 pub use explained::{explained, verdict};

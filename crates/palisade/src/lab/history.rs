@@ -26,6 +26,12 @@ struct Inner {
 #[derive(Clone, Debug)]
 pub(crate) enum Entry {
     Denied(Box<v1::Denial>),
+    /// Denied connections beyond those that a node tells of in a second.
+    Suppressed {
+        node: String,
+        by: String,
+        connections: u64,
+    },
     /// Logged packets that were never read.
     Lost {
         node: String,
@@ -33,6 +39,18 @@ pub(crate) enum Entry {
     },
     /// Something about the lab itself.
     Note(String),
+}
+
+impl Entry {
+    /// What stands in no list of denials, in a line.
+    pub(crate) fn aside(&self) -> Option<String> {
+        match self {
+            Entry::Denied(_) => None,
+            Entry::Suppressed { node, by, connections } => Some(format!("node {node}: {connections} more denied within a second, {by}\n")),
+            Entry::Lost { node, packets } => Some(format!("node {node}: {packets} denied packets were not read in time\n")),
+            Entry::Note(note) => Some(format!("{note}\n")),
+        }
+    }
 }
 
 /// A part of the history.

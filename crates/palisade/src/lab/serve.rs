@@ -185,6 +185,7 @@ fn hear(server: &Server, NodeEvent { node, event }: NodeEvent) {
         Event::Denied(denial) => Entry::Denied(Box::new(denial.report())),
         // Counted by its node.
         Event::DeniedAgain(_) => return,
+        Event::Suppressed(it) => Entry::Suppressed { node: node.to_string(), by: it.by.sentence(), connections: it.connections },
         Event::Lost(packets) => Entry::Lost { node: node.to_string(), packets },
         Event::Restored { checked, by } => Entry::Note(format!("node {node}: {by} {} the table; it was put back", did(checked))),
         Event::Failed(error) => Entry::Note(format!("node {node}: {error}")),
@@ -222,10 +223,9 @@ fn follow(history: &History, printer: Printer, ended: &std::sync::mpsc::Receiver
         let Since { entries, next, .. } = history.since(place, Duration::from_millis(200));
         place = next;
         for entry in entries {
-            match entry {
-                Entry::Denied(denial) => printer.out(&text::denial(&denial))?,
-                Entry::Lost { node, packets } => printer.err(&format!("node {node}: {packets} denied packets were not read in time\n"))?,
-                Entry::Note(note) => printer.err(&format!("{note}\n"))?,
+            match &entry {
+                Entry::Denied(denial) => printer.out(&text::denial(denial))?,
+                Entry::Suppressed { .. } | Entry::Lost { .. } | Entry::Note(_) => printer.err(&entry.aside().unwrap_or_default())?,
             }
         }
     }

@@ -124,7 +124,7 @@ impl Server {
             status.services = services(model);
             status.policies = model.policies.len();
             let totals = lab.totals();
-            status.denied_connections = totals.events;
+            status.denied_connections = totals.events + totals.suppressed;
             status.denied_packets = totals.packets;
             status.lost_packets = totals.lost;
         }
@@ -177,14 +177,12 @@ impl Server {
                 say(Frame::Err(format!("{missed} earlier events are not kept any more\n")))?;
             }
             for entry in entries {
-                match entry {
+                match &entry {
                     Entry::Denied(denial) => say(Frame::Out(match output {
-                        Output::Text => text::denial(&denial),
-                        Output::Json => serde_json::to_string(&denial)? + "\n",
+                        Output::Text => text::denial(denial),
+                        Output::Json => serde_json::to_string(denial)? + "\n",
                     }))?,
-                    Entry::Lost { node, packets } => {
-                        say(Frame::Err(format!("node {node}: {packets} denied packets were not read in time\n")))?;
-                    }
+                    Entry::Suppressed { .. } | Entry::Lost { .. } => say(Frame::Err(entry.aside().unwrap_or_default()))?,
                     Entry::Note(_) => {}
                 }
             }
