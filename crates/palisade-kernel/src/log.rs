@@ -124,12 +124,8 @@ impl Log {
                 Unasked::Nothing => break,
                 Unasked::Overrun => read.overruns += 1,
                 Unasked::Datagram(datagram) => {
-                    for message in Messages::of(datagram) {
-                        let message = message.map_err(|odd| KernelError::Truncated(odd.0))?;
-                        if message.kind != uapi::SUBSYSTEM << 8 | uapi::PACKET {
-                            continue;
-                        }
-                        let logged = logged(&message).map_err(|odd| KernelError::Truncated(odd.0))?;
+                    for logged in Logged::all_of(datagram) {
+                        let logged = logged.map_err(|odd| KernelError::Truncated(odd.0))?;
                         read.events += 1;
                         if let Some(sequence) = logged.sequence {
                             read.lost += u64::from(sequence.wrapping_sub(self.next));
@@ -141,6 +137,14 @@ impl Log {
             }
         }
         Ok(read)
+    }
+}
+
+impl<'a> Logged<'a> {
+    /// The packets of one datagram of the kernel. The first that cannot be read is the last.
+    pub fn all_of(datagram: &'a [u8]) -> impl Iterator<Item = Result<Logged<'a>, Odd>> {
+        let packets = Messages::of(datagram).filter(|it| it.as_ref().map_or(true, |it| it.kind == uapi::SUBSYSTEM << 8 | uapi::PACKET));
+        packets.map(|message| logged(&message?))
     }
 }
 

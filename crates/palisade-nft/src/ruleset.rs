@@ -286,7 +286,7 @@ impl Rule {
         Rule { statements: vec![Statement::Set(value)], ..Rule::default() }
     }
 
-    /// The rule as a table keeps it: several protocols are a set, and nft has no way to quote a quote.
+    /// The rule as a table keeps it: several protocols are a set, and a comment is one that nft can quote.
     #[must_use]
     pub fn as_kept(&self) -> Rule {
         let mut rule = self.clone();
@@ -298,7 +298,7 @@ impl Rule {
                 protocols.dedup();
             }
         }
-        rule.comment = rule.comment.map(|it| it.replace('"', "'"));
+        rule.comment = rule.comment.as_deref().map(quotable);
         rule
     }
 
@@ -308,4 +308,14 @@ impl Rule {
         self.matches.push(condition);
         self
     }
+}
+
+/// A text as it can stand between the quotes of nft: it has no way to quote a quote, and a line would end there.
+pub(crate) fn quotable(text: &str) -> String {
+    let each = text.chars().map(|it| match it {
+        '"' => '\'',
+        it if it.is_control() => '?',
+        it => it,
+    });
+    each.collect()
 }

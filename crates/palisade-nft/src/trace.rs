@@ -45,7 +45,7 @@ pub struct Traced {
 /// Walks a packet through the base chain of its hook. An error names something the ruleset refers to and does not have, or a walk without end.
 pub fn trace(ruleset: &Ruleset, packet: &Packet) -> Result<Traced, String> {
     let base = ruleset.chains.iter().find(|(_, chain)| meets(chain, &packet.at));
-    let mut walker = Walker { ruleset, packet, number: packet.priority, comments: Vec::new(), origins: Vec::new() };
+    let mut walker = Walker { ruleset, packet, number: packet.priority, comments: Vec::new(), origins: Vec::new(), tried: 0 };
     let end = match (base, &packet.at) {
         (Some((name, _)), _) => walker.chain(name, 0)?,
         // Nothing is bound to that link.
@@ -66,6 +66,8 @@ fn meets(chain: &Chain, at: &At) -> bool {
 
 /// The kernel allows 16 nested chains, gotos included.
 const DEPTH: usize = 16;
+/// How many rules are tried at most: chains of jumps can make a walk that nobody would wait for.
+const RULES: usize = 1 << 16;
 
 enum Way {
     Accepted,
@@ -80,6 +82,8 @@ struct Walker<'a> {
     number: u32,
     comments: Vec<String>,
     origins: Vec<u32>,
+    /// Rules so far.
+    tried: usize,
 }
 
 impl Walker<'_> {
@@ -89,6 +93,10 @@ impl Walker<'_> {
         }
         let chain = self.ruleset.chains.get(name).ok_or_else(|| format!("no chain `{name}`"))?;
         for rule in &chain.rules {
+            self.tried += 1;
+            if self.tried > RULES {
+                return Err(format!("more than {RULES} rules are tried, the last one in `{name}`"));
+            }
             if !self.all_match(rule)? {
                 continue;
             }
@@ -202,5 +210,35 @@ impl Walker<'_> {
     fn look(&self, map: &str) -> Result<Option<String>, String> {
         let found = self.ruleset.verdicts.get(map).ok_or_else(|| format!("no map `{map}`"))?;
         Ok(found.elements.get(&self.number).cloned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn a_walk_that_nobody_would_wait_for_ends() {
+        // Each chain goes through the next one eight times: 8^14 rules.
+        let mut ruleset = Ruleset::default();
+        for depth in 0..14 {
+            let rules = vec![Rule::to(Verdict::Jump(format!("c{}", depth + 1))); 8];
+            ruleset.chains.insert(format!("c{depth}"), Chain { hook: (depth == 0).then_some(Hook::Forward), rules });
+        }
+        ruleset.chains.insert("c14".to_owned(), Chain::default());
+        let address = IpAddr::from(Ipv4Addr::LOCALHOST);
+        let packet = Packet {
+            at: At::Forward,
+            source: address,
+            destination: address,
+            protocol: 6,
+            port: None,
+            state: CtState::New,
+            priority: 0,
+            source_is_local: false,
+        };
+        assert!(trace(&ruleset, &packet).is_err_and(|it| it.starts_with("more than 65536 rules are tried")));
     }
 }
