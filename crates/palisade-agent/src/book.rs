@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use palisade_nft::LOG_PREFIX;
 
-use crate::denial::{Denial, DeniedBy};
+use crate::denial::Denial;
 use crate::names::Names;
 use crate::packet::{self, Tuple};
 
@@ -57,9 +57,10 @@ struct Rate {
 }
 
 /// Events of one origin within a second that were not told one by one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Suppressed {
-    pub by: DeniedBy,
+    /// The number of the origin.
+    pub origin: u32,
     pub connections: u64,
 }
 
@@ -180,12 +181,12 @@ impl Book {
     }
 
     /// Ends the seconds that are over, and gives what was not told in them. Until that is asked for, a second goes on.
-    pub fn settle(&mut self, names: &Names, now: Duration) -> Vec<Suppressed> {
+    pub fn settle(&mut self, now: Duration) -> Vec<Suppressed> {
         let mut settled = Vec::new();
         self.rates.retain(|origin, rate| {
             let lasts = now.saturating_sub(rate.since) < SECOND;
             if !lasts && rate.untold > 0 {
-                settled.push(Suppressed { by: names.origin(*origin), connections: rate.untold });
+                settled.push(Suppressed { origin: *origin, connections: rate.untold });
             }
             lasts
         });
@@ -223,7 +224,7 @@ fn key(packet: &[u8], prefix: &str) -> Result<Key, Unreadable> {
 }
 
 /// The number after `LOG_PREFIX`.
-fn origin(prefix: &str) -> Option<u32> {
+pub(crate) fn origin(prefix: &str) -> Option<u32> {
     let digits = prefix.strip_prefix(LOG_PREFIX)?.strip_suffix(' ')?;
     // A sign would be read as well.
     let plain = digits.len() == 8 && digits.bytes().all(|it| it.is_ascii_hexdigit());
@@ -330,12 +331,11 @@ mod tests {
         assert_eq!([1, 2, 3, 4].map(|it| take(&mut book, it, 7, 0)), ["told", "told", "counted", "counted"]);
         // One that was only counted is known, and another origin has a second of its own.
         assert_eq!((take(&mut book, 3, 7, 5), take(&mut book, 1, 8, 5)), ("repeated", "told"));
-        assert_eq!(book.settle(&names, SECOND * 9 / 10), []);
-        let by = DeniedBy::Policy { direction: Direction::Ingress, reason: Reason::Isolated(Vec::new()) };
-        assert_eq!(book.settle(&names, SECOND), [Suppressed { by, connections: 2 }]);
+        assert_eq!(book.settle(SECOND * 9 / 10), []);
+        assert_eq!(book.settle(SECOND), [Suppressed { origin: 7, connections: 2 }]);
         assert_eq!([5, 6, 7].map(|it| take(&mut book, it, 7, 10)), ["told", "told", "counted"]);
-        assert_eq!(book.settle(&names, Duration::MAX).iter().map(|it| it.connections).sum::<u64>(), 1);
-        assert!(book.settle(&names, Duration::MAX).is_empty());
+        assert_eq!(book.settle(Duration::MAX).iter().map(|it| it.connections).sum::<u64>(), 1);
+        assert!(book.settle(Duration::MAX).is_empty());
         assert_eq!(book.totals(), Totals { packets: 9, events: 5, suppressed: 3, repeated: 1, ..Totals::default() });
     }
 

@@ -5,6 +5,7 @@
 #![cfg(target_os = "linux")]
 #![warn(clippy::as_conversions)]
 
+mod acceptance;
 mod agent;
 mod book;
 mod denial;
@@ -13,6 +14,7 @@ mod names;
 mod packet;
 mod running;
 
+pub use acceptance::{Acceptance, AcceptedBy};
 pub use agent::{Agent, AgentError, Applied, Checked, Did, RuleCount};
 pub use book::{Book, Limits, Suppressed, Taken, Totals, Unreadable};
 pub use denial::{Denial, DeniedBy, Name, Side};

@@ -14,9 +14,10 @@ use palisade_kernel::{Changed, Frames, KernelError, Log, LogOptions, Monitor, Na
 use palisade_model::{EndpointId, Model, NodeId};
 use palisade_nft::LOG_GROUP;
 
+use crate::acceptance::{Acceptance, AcceptedBy};
 use crate::agent::{Agent, AgentError, Applied, Checked, RuleCount};
-use crate::book::{Book, Limits, Suppressed, Taken, Totals};
-use crate::denial::Denial;
+use crate::book::{self, Book, Limits, Taken, Totals};
+use crate::denial::{Denial, DeniedBy};
 use crate::lock::{Lock, LockError};
 use crate::names::Names;
 
@@ -39,7 +40,11 @@ pub enum Event {
     /// Another packet of a 5-tuple, or one of too many, for who pays attention to each.
     DeniedAgain(Box<Denial>),
     /// First packets that the same dropped within a second, beyond those that were told.
-    Suppressed(Suppressed),
+    Suppressed { by: DeniedBy, connections: u64 },
+    /// The first packet of a 5-tuple that a rule accepted whose policy wants to hear of it.
+    Accepted(Box<Acceptance>),
+    /// First packets that such a rule accepted within a second, beyond those that were told.
+    AcceptedMore { by: AcceptedBy, connections: u64 },
     /// So many logged packets never came.
     Lost(u64),
     /// Somebody removed or changed the table, and it was put back.
@@ -109,6 +114,7 @@ impl Running {
             log,
             monitor,
             book: Book::new(Limits::default()),
+            accepted: Book::new(Limits::default()),
             attention,
             start: Instant::now(),
             suspect: None,
@@ -158,6 +164,8 @@ struct Worker {
     log: Log,
     monitor: Monitor,
     book: Book,
+    /// Those that were let pass.
+    accepted: Book,
     attention: Attention,
     start: Instant,
     /// Who may have changed the table, until a check has gone well.
@@ -194,8 +202,15 @@ impl Worker {
 
     /// Tells what was too much to be told one by one, second by second.
     fn settle(&mut self, report: &impl Fn(Event), now: Duration) {
-        let settled = self.book.settle(&lock(&self.shared.names), now);
-        settled.into_iter().for_each(|it| report(Event::Suppressed(it)));
+        let names = lock(&self.shared.names);
+        for it in self.book.settle(now) {
+            report(Event::Suppressed { by: names.origin(it.origin), connections: it.connections });
+        }
+        for it in self.accepted.settle(now) {
+            // A rule of a policy that is gone has nobody left who wants to know.
+            let by = names.accepting(it.origin).cloned();
+            by.into_iter().for_each(|by| report(Event::AcceptedMore { by, connections: it.connections }));
+        }
     }
 
     fn wait(&self) -> Ready {
@@ -211,8 +226,14 @@ impl Worker {
 
     fn read(&mut self, report: &impl Fn(Event)) {
         let names = lock(&self.shared.names);
-        let (book, attention, start) = (&mut self.book, self.attention, self.start);
+        let (book, accepted, attention, start) = (&mut self.book, &mut self.accepted, self.attention, self.start);
         let read = self.log.read(Duration::ZERO, |logged| {
+            if let Some(by) = book::origin(logged.prefix).and_then(|it| names.accepting(it)) {
+                if let Taken::New(packet) = accepted.take(logged.payload, logged.prefix, &names, start.elapsed()) {
+                    report(Event::Accepted(Box::new(Acceptance::of(*packet, by.clone()))));
+                }
+                return;
+            }
             match (book.take(logged.payload, logged.prefix, &names, start.elapsed()), attention) {
                 (Taken::New(denial), _) => report(Event::Denied(denial)),
                 (Taken::Repeated | Taken::Suppressed, Attention::Packets) => {

@@ -36,6 +36,11 @@ pub enum Request {
         follow: bool,
         output: Output,
     },
+    /// What policies asked to have logged.
+    Accepted {
+        follow: bool,
+        output: Output,
+    },
     /// What each rule has counted.
     Counted,
     /// The namespace of a pod, a node or the outside, as a path.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 
-use palisade_model::{Direction, Reason};
+use palisade_model::{Direction, Reason, RuleRef};
 
 /// The NFLOG group that denied packets are sent to.
 pub const LOG_GROUP: u16 = 4791;
@@ -209,6 +209,8 @@ pub struct PairSet {
 pub enum Origin {
     /// Policy, in one direction.
     Policy { direction: Direction, reason: Reason },
+    /// A rule that accepts, in one direction, and logs what it accepts.
+    Accepted { direction: Direction, rule: RuleRef },
     /// The packet was dropped before any policy was asked.
     Guard(Guard),
 }
@@ -231,6 +233,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reason = match self {
             Origin::Policy { reason, .. } => reason,
+            Origin::Accepted { rule, .. } => return rule.fmt(f),
             Origin::Guard(guard) => return guard.fmt(f),
         };
         match reason {

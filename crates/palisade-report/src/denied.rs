@@ -128,14 +128,19 @@ pub fn denied_by(by: DecidedBy<'_>) -> String {
 /// A denial in one line, after the word `denied`.
 pub(crate) fn told(it: &v1::Denial) -> String {
     let v1::Denial { from, to, protocol, port, icmp, direction, sentence, packets, .. } = it;
+    let direction = direction.as_ref().map(|it| format!("{it}: ")).unwrap_or_default();
+    let packets = if *packets == 1 { String::new() } else { format!("  ({packets} packets)") };
+    format!("{}  {direction}{sentence}{packets}", ends(from, to, protocol, *port, *icmp))
+}
+
+/// Who called whom, and with which traffic.
+pub(crate) fn ends(from: &v1::DenialSide, to: &v1::DenialSide, protocol: &str, port: Option<u16>, icmp: Option<v1::DenialIcmp>) -> String {
     let traffic = match (port, icmp) {
         (Some(port), _) => format!("{protocol}/{port}"),
         (None, Some(v1::DenialIcmp { r#type, code })) => format!("{protocol} type {type} code {code}"),
-        (None, None) => protocol.clone(),
+        (None, None) => protocol.to_owned(),
     };
-    let direction = direction.as_ref().map(|it| format!("{it}: ")).unwrap_or_default();
-    let packets = if *packets == 1 { String::new() } else { format!("  ({packets} packets)") };
-    format!("{} → {} {traffic}  {direction}{sentence}{packets}", side(from), side(to))
+    format!("{} → {} {traffic}", side(from), side(to))
 }
 
 fn side(it: &v1::DenialSide) -> String {
@@ -166,7 +171,7 @@ fn sentence(by: DecidedBy<'_>) -> String {
     }
 }
 
-fn written_rule(it: &RuleRef) -> v1::DenialRule {
+pub(crate) fn written_rule(it: &RuleRef) -> v1::DenialRule {
     let v1::Policy { kind, namespace, name, .. } = written_policy(&it.policy);
     v1::DenialRule { kind, namespace, name, index: it.index, rule_name: it.name.as_deref().map(str::to_owned) }
 }

@@ -4,6 +4,7 @@
 //! text. The text says nothing that the JSON does not.
 #![warn(missing_docs, clippy::as_conversions)]
 
+mod accepted;
 pub mod allow;
 pub mod converted;
 mod crowd;
@@ -33,6 +34,7 @@ pub mod text;
 pub mod v1;
 mod words;
 
+pub use accepted::{Accepted, accepted, accepted_by};
 pub use denied::{Broken, DecidedBy, Denied, denied, denied_by};
 pub use diff_html::diff_html;
 pub use diff_text::diff_text;

@@ -546,6 +546,8 @@ pub(crate) enum SchemaOf {
     LabStatus,
     /// The schema of each line of `lab denied -o json`
     Denial,
+    /// The schema of each line of `lab accepted -o json`
+    Acceptance,
     /// Every name that Palisade gives to something outside itself, as Markdown
     Names,
     /// Every command with its help, as Markdown

@@ -102,8 +102,15 @@ fn denials(heard: &Receiver<NodeEvent>) -> String {
                 let denial = denial.report();
                 by_rule.entry((denial.direction.clone(), denial.sentence.clone())).or_default().insert(text::denial(&denial));
             }
-            Event::Suppressed(it) => untold.push_str(&format!("  {} more within a second, {}\n", it.connections, it.by.sentence())),
-            Event::DeniedAgain(_) | Event::Lost(_) | Event::Restored { .. } | Event::Failed(_) => {}
+            Event::Suppressed { by, connections } => {
+                untold.push_str(&format!("  {connections} more within a second, {}\n", by.sentence()));
+            }
+            Event::DeniedAgain(_)
+            | Event::Accepted(_)
+            | Event::AcceptedMore { .. }
+            | Event::Lost(_)
+            | Event::Restored { .. }
+            | Event::Failed(_) => {}
         }
     }
     let told = |lines: &BTreeSet<String>| {

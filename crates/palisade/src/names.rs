@@ -21,6 +21,7 @@ pub(crate) const NAMES: &[(&str, &str, &str)] = &[
     ("ProbeReport", "kind", "the answer of `palisade lab probe`"),
     ("LabStatus", "kind", "the answer of `palisade lab status`"),
     ("Denial", "kind", "a denied connection: a line of `palisade lab denied`"),
+    ("Acceptance", "kind", "an accepted connection that a policy wants logged: a line of `palisade lab accepted`"),
     (names::KEP2091_API_VERSION, "apiVersion", "KEP-2091's AdminNetworkPolicy in a live cluster; see labels.md"),
     (names::SHAPE, "annotation", "the shape that an AdminNetworkPolicy is written in"),
     (names::CONTROLLER_LABEL, "label", "the controller that a policy is for; Kubernetes' own, and read by us"),

@@ -1,13 +1,16 @@
 //! Denied packets when nobody can keep up with them.
 
-use std::net::UdpSocket;
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use palisade_agent::{Attention, Did, Event, Running, Totals};
 use palisade_kernel::LogOptions;
+use palisade_model::{Direction, EndpointId, NodeId, RuleRef};
 
-use crate::ground::{DEADLINE, Ground, NODE, POD, apply, say};
+use crate::ground::{DEADLINE, Ground, NODE, POD, apply, model, say, wait_for};
 
 #[test]
 fn what_was_lost_is_told_to_the_packet() {
@@ -79,7 +82,7 @@ fn a_flood_of_connections_is_told_or_counted_to_the_packet() {
     loop {
         match events.recv_timeout(Duration::from_millis(200)) {
             Ok(Event::Denied(_)) => told += 1,
-            Ok(Event::Suppressed(it)) => untold += it.connections,
+            Ok(Event::Suppressed { connections, .. }) => untold += connections,
             Ok(Event::Lost(packets)) => lost += packets,
             Ok(event) => panic!("{event:?}"),
             Err(_) if agent.totals().packets + agent.totals().lost < dropped() => drop(socket.send_to(b"hello there", (NODE, 9))),
@@ -99,4 +102,43 @@ fn a_flood_of_connections_is_told_or_counted_to_the_packet() {
         "{sent} sent in {took:.1?}, {rate:.0} a second: {dropped} dropped, {} read, {lost} lost; {told} told, {untold} counted",
         totals.packets
     ));
+}
+
+#[test]
+fn what_a_policy_wants_logged_is_told_once_and_passes_all_the_same() {
+    let Some(ground) = Ground::create() else { return };
+    let (agent, events) = ground.start().unwrap();
+    let mut logging = model(&[80, 81]);
+    let rule = RuleRef { policy: logging.policies[0].origin.clone(), direction: Direction::Egress, index: 0, name: None };
+    logging.logged.insert(rule.clone());
+    agent.apply(&logging, NodeId(0), BTreeMap::from([(EndpointId(0), "pod1".to_owned())])).unwrap();
+    let listener = ground.node.run(|| TcpListener::bind((NODE, 80)).unwrap()).unwrap();
+    let connect = |port: u16| ground.pod.run(|| TcpStream::connect((NODE, port))).unwrap();
+    let deny = || ground.pod.run(|| UdpSocket::bind((POD, 0)).unwrap().send_to(b"hello there", (NODE, 9)).unwrap()).unwrap();
+    let mut stream = connect(80).unwrap();
+    let mut accepted = listener.accept().unwrap().0;
+    let mut bytes = [0; 5];
+    for _ in 0..2 {
+        stream.write_all(b"hello").unwrap();
+        accepted.read_exact(&mut bytes).unwrap();
+    }
+    deny();
+    // It passes, and nobody is there.
+    assert_eq!(connect(81).map(drop).map_err(|it| it.kind()), Err(ErrorKind::ConnectionRefused));
+    let mut told = Vec::new();
+    while told.len() < 3 {
+        told.push(wait_for(&events, |event| match event {
+            Event::Accepted(it) => Some(("accepted", it.port, Some(it.by.rule.clone()))),
+            Event::Denied(it) => Some(("denied", it.port, None)),
+            _ => None,
+        }));
+    }
+    assert_eq!(told, [("accepted", Some(80), Some(rule.clone())), ("denied", Some(9), None), ("accepted", Some(81), Some(rule))]);
+    assert_eq!(agent.totals(), Totals { packets: 1, events: 1, ..Totals::default() });
+    // Nobody asks any more.
+    apply(&agent, &[80, 81]);
+    drop(connect(80).unwrap());
+    deny();
+    let next = wait_for(&events, |event| matches!(event, Event::Accepted(_) | Event::Denied(_)).then(|| event.clone()));
+    assert!(matches!(&next, Event::Denied(it) if it.port == Some(9)), "{next:?}");
 }

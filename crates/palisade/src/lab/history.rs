@@ -32,6 +32,14 @@ pub(crate) enum Entry {
         by: String,
         connections: u64,
     },
+    /// As a policy asked to have it logged.
+    Accepted(Box<v1::Acceptance>),
+    /// Accepted connections beyond those that a node tells of in a second.
+    AcceptedMore {
+        node: String,
+        by: String,
+        connections: u64,
+    },
     /// Logged packets that were never read.
     Lost {
         node: String,
@@ -42,12 +50,15 @@ pub(crate) enum Entry {
 }
 
 impl Entry {
-    /// What stands in no list of denials, in a line.
+    /// What stands in no list of connections, in a line.
     pub(crate) fn aside(&self) -> Option<String> {
         match self {
-            Entry::Denied(_) => None,
+            Entry::Denied(_) | Entry::Accepted(_) => None,
+            Entry::AcceptedMore { node, by, connections } => {
+                Some(format!("node {node}: {connections} more accepted within a second, {by}\n"))
+            }
             Entry::Suppressed { node, by, connections } => Some(format!("node {node}: {connections} more denied within a second, {by}\n")),
-            Entry::Lost { node, packets } => Some(format!("node {node}: {packets} denied packets were not read in time\n")),
+            Entry::Lost { node, packets } => Some(format!("node {node}: {packets} logged packets were not read in time\n")),
             Entry::Note(note) => Some(format!("{note}\n")),
         }
     }

@@ -37,6 +37,7 @@ pub(crate) fn run(args: &LabArgs, printer: Printer) -> Result<Outcome> {
         LabCommand::Status(args) => ask(&args.lab.name, &Request::Status { output: output(args.output) }, printer),
         LabCommand::Denied(args) if args.by_rule => ask(&args.lab.name, &Request::Counted, printer),
         LabCommand::Denied(args) => ask(&args.lab.name, &Request::Denied { follow: args.follow, output: output(args.output) }, printer),
+        LabCommand::Accepted(args) => ask(&args.lab.name, &Request::Accepted { follow: args.follow, output: output(args.output) }, printer),
         LabCommand::Down(args) => down(&args.lab.name, printer),
     }
 }

@@ -185,7 +185,9 @@ fn hear(server: &Server, NodeEvent { node, event }: NodeEvent) {
         Event::Denied(denial) => Entry::Denied(Box::new(denial.report())),
         // Counted by its node.
         Event::DeniedAgain(_) => return,
-        Event::Suppressed(it) => Entry::Suppressed { node: node.to_string(), by: it.by.sentence(), connections: it.connections },
+        Event::Suppressed { by, connections } => Entry::Suppressed { node: node.to_string(), by: by.sentence(), connections },
+        Event::Accepted(it) => Entry::Accepted(Box::new(it.report())),
+        Event::AcceptedMore { by, connections } => Entry::AcceptedMore { node: node.to_string(), by: by.sentence(), connections },
         Event::Lost(packets) => Entry::Lost { node: node.to_string(), packets },
         Event::Restored { checked, by } => Entry::Note(format!("node {node}: {by} {} the table; it was put back", did(checked))),
         Event::Failed(error) => Entry::Note(format!("node {node}: {error}")),
@@ -225,7 +227,10 @@ fn follow(history: &History, printer: Printer, ended: &std::sync::mpsc::Receiver
         for entry in entries {
             match &entry {
                 Entry::Denied(denial) => printer.out(&text::denial(denial))?,
-                Entry::Suppressed { .. } | Entry::Lost { .. } | Entry::Note(_) => printer.err(&entry.aside().unwrap_or_default())?,
+                Entry::Accepted(it) => printer.out(&text::acceptance(it))?,
+                Entry::Suppressed { .. } | Entry::AcceptedMore { .. } | Entry::Lost { .. } | Entry::Note(_) => {
+                    printer.err(&entry.aside().unwrap_or_default())?
+                }
             }
         }
     }
