@@ -13,8 +13,9 @@ use palisade_nft::uapi::flag;
 use crate::error::KernelError;
 use crate::socket::{Question, Socket, Unanswered, Unasked};
 
-/// How many datagrams one `read` takes, each of up to `LogOptions::queue_threshold` packets.
-const DATAGRAMS: usize = 1024;
+/// How many datagrams one `read` takes, each of up to `LogOptions::queue_threshold` packets: under a flood, what can be read within some
+/// hundredths of a second.
+const DATAGRAMS: usize = 32;
 
 /// The only reader of one NFLOG group, in the network namespace of the thread that opened it.
 #[derive(Debug)]
@@ -115,7 +116,7 @@ impl Log {
     }
 
     /// Waits up to `patience` for the first packet, then gives all that is there to `take`. When packets come faster than they are
-    /// taken it returns after a thousand batches of them; the rest waits for the next call.
+    /// taken it returns after some thirty batches of them; the rest waits for the next call.
     pub fn read(&mut self, patience: Duration, mut take: impl FnMut(Logged<'_>)) -> Result<Read, KernelError> {
         let mut read = Read::default();
         self.socket.wait(patience)?;

@@ -58,7 +58,7 @@ fn a_flood_of_connections_is_told_or_counted_to_the_packet() {
     let report = move |event| drop(sender.send(event));
     let agent = Running::start(&ground.node, Attention::Connections, report).unwrap();
     apply(&agent, &[80]);
-    let socket = ground.pod.run(|| UdpSocket::bind((POD, 0)).unwrap()).unwrap();
+    let sockets = [(); 16].map(|()| ground.pod.run(|| UdpSocket::bind((POD, 0)).unwrap()).unwrap());
     let (length, rate) = (Duration::from_secs(setting("PALISADE_FLOOD_SECONDS").unwrap_or(1).into()), setting("PALISADE_FLOOD_RATE"));
     let start = Instant::now();
     let mut sent = 0_u32;
@@ -68,8 +68,8 @@ fn a_flood_of_connections_is_told_or_counted_to_the_packet() {
             std::thread::yield_now();
             continue;
         }
-        for _ in 0..64 {
-            let port = u16::try_from(1_000 + sent % 60_000).unwrap();
+        for socket in &sockets {
+            let port = u16::try_from(1_000 + sent / 16 % 60_000).unwrap();
             socket.send_to(b"hello there", (NODE, port)).unwrap();
             sent += 1;
         }
@@ -85,7 +85,7 @@ fn a_flood_of_connections_is_told_or_counted_to_the_packet() {
             Ok(Event::Suppressed { connections, .. }) => untold += connections,
             Ok(Event::Lost(packets)) => lost += packets,
             Ok(event) => panic!("{event:?}"),
-            Err(_) if agent.totals().packets + agent.totals().lost < dropped() => drop(socket.send_to(b"hello there", (NODE, 9))),
+            Err(_) if agent.totals().packets + agent.totals().lost < dropped() => drop(sockets[0].send_to(b"hello there", (NODE, 9))),
             // The last second is over as well.
             Err(_) if told + untold == agent.totals().events + agent.totals().suppressed => break,
             Err(_) => {}
