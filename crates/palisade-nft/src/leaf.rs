@@ -33,9 +33,13 @@ pub(crate) fn leaf(model: &Model, meeting: &Meeting<'_>, direction: Direction, m
         let walk = decide_direction_among(model, &meeting.among, &flow, direction);
         // A name that nobody has resolved opens nothing.
         let accepted = walk.verdict == Verdict::Accept;
-        let origin = match walk.reason {
-            Reason::Rule(rule) if accepted && model.logged.contains(&rule) => Origin::Accepted { direction, rule },
-            reason => Origin::Policy { direction, reason },
+        let origin = if let Reason::Rule(rule) = &walk.reason
+            && accepted
+            && model.logged.contains(rule)
+        {
+            Origin::Accepted { direction, rule: rule.clone() }
+        } else {
+            Origin::Policy { direction, reason: walk.reason }
         };
         Fate { accepted, origin: place(origin) }
     };

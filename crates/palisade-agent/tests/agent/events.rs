@@ -130,7 +130,8 @@ fn what_a_policy_wants_logged_is_told_once_and_passes_all_the_same() {
         told.push(wait_for(&events, |event| match event {
             Event::Accepted(it) => Some(("accepted", it.port, Some(it.by.rule.clone()))),
             Event::Denied(it) => Some(("denied", it.port, None)),
-            _ => None,
+            Event::DeniedAgain(_) | Event::Suppressed { .. } | Event::AcceptedMore { .. } => None,
+            Event::Lost(_) | Event::Restored { .. } | Event::Failed(_) => None,
         }));
     }
     assert_eq!(told, [("accepted", Some(80), Some(rule.clone())), ("denied", Some(9), None), ("accepted", Some(81), Some(rule))]);
