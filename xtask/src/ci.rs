@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::codegen;
+use crate::fuzz;
 use crate::tidy;
 use crate::workspace::{command, root};
 
@@ -16,6 +17,8 @@ enum Work {
     Cargo(&'static [&'static str]),
     Tidy,
     Codegen,
+    /// Each target for the time that `PALISADE_FUZZ_SECONDS` says.
+    Fuzz,
     /// Left out, with what to do about it.
     Skip(&'static str),
 }
@@ -62,6 +65,7 @@ fn steps(tools: Tools) -> Vec<(&'static str, Work)> {
         ("doc tests", Work::Cargo(&["test", "--doc", "--workspace"])),
         ("codegen", Work::Codegen),
         ("deny", deny),
+        ("fuzz", Work::Fuzz),
     ]
 }
 
@@ -77,6 +81,10 @@ fn perform(root: &Path, work: Work) -> Result<()> {
         }
         Work::Tidy => tidy::run(),
         Work::Codegen => codegen::run(codegen::Mode::Check),
+        Work::Fuzz => {
+            let seconds = std::env::var("PALISADE_FUZZ_SECONDS").unwrap_or_else(|_| "5".to_owned());
+            fuzz::run(&["--seconds", &seconds])
+        }
         Work::Skip(reason) => {
             println!("skipped: {reason}");
             Ok(())

@@ -25,6 +25,7 @@ const GENERATED: &[(&str, &[&str])] = &[
     ("docs/schema/denial.v1.json", &["schema", "denial"]),
     ("docs/schema/verification.v1.json", &["schema", "verification"]),
     ("docs/schema/cut.v1.json", &["schema", "cut"]),
+    ("docs/schema/acceptance.v1.json", &["schema", "acceptance"]),
     ("docs/names.md", &["schema", "names"]),
     ("docs/cli.md", &["schema", "cli"]),
     ("docs/lints.md", &["schema", "lints"]),

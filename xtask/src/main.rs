@@ -1,4 +1,4 @@
-//! The house-keeping of the workspace: `ci`, `tidy`, `codegen`, `differential`, `mutants`, `bench`.
+//! The house-keeping of the workspace: `ci`, `tidy`, `codegen`, `differential`, `fuzz`, `mutants`, `bench`.
 //!
 //! Everything with logic that is not part of the product lives here, so that a laptop and CI run the same program. Nothing in the
 //! product depends on it.
@@ -13,6 +13,7 @@ mod ci;
 mod codegen;
 mod crds;
 mod differential;
+mod fuzz;
 mod generate;
 mod mutants;
 mod tidy;
@@ -21,11 +22,13 @@ mod workspace;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  ci                 what CI runs: fmt, tidy, clippy, tests, doc tests, codegen --check, deny
+  ci                 what CI runs: fmt, tidy, clippy, tests, doc tests, codegen --check, deny, fuzz
   tidy               layers, purity, sizes, orphan files, text
   codegen [--check]  write the generated files; with --check only compare
   differential [--minutes N] [--seed N] [--threads N]
                      random clusters through every judge, optimised; prints where to go on
+  fuzz [TARGET…] [--seconds N] [--jobs N]
+                     inputs that lead to new code, for every reader of bytes or text; a find is kept in `target/fuzz/finds`
   mutants [NAME…]    mistakes of `xtask/mutants.toml`, one by one, in a copy of the workspace: each must make a test fail
   bench parse [--runs N] [--binary PATH]
                      CPU time of reading a large folder, as a ratio to a plain read, and of one with slips
@@ -58,6 +61,7 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["codegen"] => codegen::run(codegen::Mode::Write),
         ["codegen", "--check"] => codegen::run(codegen::Mode::Check),
         ["differential", options @ ..] => differential::run(options),
+        ["fuzz", options @ ..] => fuzz::run(options),
         ["mutants", names @ ..] => mutants::run(names),
         ["bench", "parse", options @ ..] => bench::parse(options),
         ["bench", "engine", options @ ..] => bench::engine(options),

@@ -41,6 +41,9 @@ pub(crate) fn output(root: &Path, program: &str, arguments: &[&str]) -> Result<S
     String::from_utf8(output.stdout).with_context(|| format!("`{spelled}` did not print text"))
 }
 
+/// What libFuzzer needs is built with other flags, and not with the rest.
+pub(crate) const APART: &str = "fuzz/driver/Cargo.toml";
+
 /// The part of `cargo metadata --no-deps` that tidy reads.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Workspace {
@@ -69,9 +72,13 @@ pub(crate) struct Target {
 }
 
 impl Workspace {
+    /// The workspace, and the one crate that has a workspace of its own.
     pub(crate) fn load(root: &Path) -> Result<Workspace> {
-        let json = output(root, "cargo", &["metadata", "--format-version", "1", "--no-deps"])?;
-        Workspace::parse(&json, root)
+        let words = ["metadata", "--format-version", "1", "--no-deps"];
+        let mut workspace = Workspace::parse(&output(root, "cargo", &words)?, root)?;
+        let apart = output(root, "cargo", &[&words[..], &["--manifest-path", APART]].concat())?;
+        workspace.packages.extend(Workspace::parse(&apart, root)?.packages);
+        Ok(workspace)
     }
 
     /// Reads cargo's JSON and makes every path relative to `root`, with slashes.

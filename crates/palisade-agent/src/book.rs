@@ -4,7 +4,7 @@
 //! what follows within a window is counted.
 
 use std::collections::{BTreeMap, HashMap};
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Duration;
 
 use palisade_nft::LOG_PREFIX;
@@ -20,12 +20,18 @@ pub struct Limits {
     pub tuples: NonZeroUsize,
     /// For so long after an event the packets of the same connection are only counted.
     pub window: Duration,
+    /// Events of one origin that are told within a second. More are counted, and their number is told when the second is over.
+    pub told: NonZeroU64,
 }
 
 /// Enough for a node under a flood, and little enough to keep.
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { tuples: NonZeroUsize::MIN.saturating_add(65_535), window: Duration::from_secs(60) }
+        Limits {
+            tuples: NonZeroUsize::MIN.saturating_add(65_535),
+            window: Duration::from_secs(60),
+            told: NonZeroU64::MIN.saturating_add(99),
+        }
     }
 }
 
@@ -37,8 +43,28 @@ pub struct Book {
     /// The entries in the order of their last event.
     // INVARIANT: has one key for each entry, at the entry's `event`.
     events: BTreeMap<u64, Key>,
+    /// By the number of an origin, for as long as its second lasts.
+    rates: BTreeMap<u32, Rate>,
     totals: Totals,
 }
+
+/// The events of one origin within a second.
+#[derive(Clone, Copy, Debug)]
+struct Rate {
+    since: Duration,
+    told: u64,
+    untold: u64,
+}
+
+/// Events of one origin within a second that were not told one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Suppressed {
+    /// The number of the origin.
+    pub origin: u32,
+    pub connections: u64,
+}
+
+const SECOND: Duration = Duration::from_secs(1);
 
 /// A connection, and the number of what denied it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,6 +88,8 @@ pub enum Taken {
     New(Box<Denial>),
     /// Counted.
     Repeated,
+    /// An event like `New`, and too many of its origin were told in this second. Counted.
+    Suppressed,
     Unreadable(Unreadable),
 }
 
@@ -76,12 +104,14 @@ pub enum Unreadable {
     NotIp,
 }
 
-/// All packets since the book was begun: `packets` is the sum of `events`, `repeated` and `unreadable`.
+/// All packets since the book was begun: `packets` is the sum of `events`, `suppressed`, `repeated` and `unreadable`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// That were taken.
     pub packets: u64,
     pub events: u64,
+    /// Events that were told by their number only.
+    pub suppressed: u64,
     pub repeated: u64,
     pub unreadable: u64,
     /// That were logged but never came.
@@ -97,6 +127,7 @@ impl Totals {
         Totals {
             packets: self.packets + other.packets,
             events: self.events + other.events,
+            suppressed: self.suppressed + other.suppressed,
             repeated: self.repeated + other.repeated,
             unreadable: self.unreadable + other.unreadable,
             lost: self.lost + other.lost,
@@ -107,7 +138,7 @@ impl Totals {
 
 impl Book {
     pub fn new(limits: Limits) -> Book {
-        Book { limits, entries: HashMap::new(), events: BTreeMap::new(), totals: Totals::default() }
+        Book { limits, entries: HashMap::new(), events: BTreeMap::new(), rates: BTreeMap::new(), totals: Totals::default() }
     }
 
     /// Takes a packet from its IP header on, with the prefix of the rule that logged it. `now` is the time since some start.
@@ -135,11 +166,31 @@ impl Book {
                 1
             }
         };
-        let event = self.totals.events;
-        self.totals.events += 1;
+        let event = self.totals.events + self.totals.suppressed;
         self.entries.insert(key, Entry { packets, event, at: now });
         self.events.insert(event, key);
-        Taken::New(Box::new(denial(key, packets, names)))
+        let rate = self.rates.entry(key.origin).or_insert(Rate { since: now, told: 0, untold: 0 });
+        if rate.told < self.limits.told.get() {
+            rate.told += 1;
+            self.totals.events += 1;
+            return Taken::New(Box::new(denial(key, packets, names)));
+        }
+        rate.untold += 1;
+        self.totals.suppressed += 1;
+        Taken::Suppressed
+    }
+
+    /// Ends the seconds that are over, and gives what was not told in them. Until that is asked for, a second goes on.
+    pub fn settle(&mut self, now: Duration) -> Vec<Suppressed> {
+        let mut settled = Vec::new();
+        self.rates.retain(|origin, rate| {
+            let lasts = now.saturating_sub(rate.since) < SECOND;
+            if !lasts && rate.untold > 0 {
+                settled.push(Suppressed { origin: *origin, connections: rate.untold });
+            }
+            lasts
+        });
+        settled
     }
 
     /// Reads a packet without writing it down.
@@ -173,7 +224,7 @@ fn key(packet: &[u8], prefix: &str) -> Result<Key, Unreadable> {
 }
 
 /// The number after `LOG_PREFIX`.
-fn origin(prefix: &str) -> Option<u32> {
+pub(crate) fn origin(prefix: &str) -> Option<u32> {
     let digits = prefix.strip_prefix(LOG_PREFIX)?.strip_suffix(' ')?;
     // A sign would be read as well.
     let plain = digits.len() == 8 && digits.bytes().all(|it| it.is_ascii_hexdigit());
@@ -205,10 +256,8 @@ mod tests {
     use super::*;
     use crate::denial::{DeniedBy, Name, Side};
 
-    const SECOND: Duration = Duration::from_secs(1);
-
     fn book(tuples: usize) -> Book {
-        Book::new(Limits { tuples: NonZeroUsize::new(tuples).unwrap(), window: 10 * SECOND })
+        Book::new(Limits { tuples: NonZeroUsize::new(tuples).unwrap(), window: 10 * SECOND, told: NonZeroU64::MAX })
     }
 
     /// UDP from 10.0.0.1 to 10.0.0.2 port 53.
@@ -231,6 +280,7 @@ mod tests {
         match taken {
             Taken::New(denial) => Some(denial.count),
             Taken::Repeated => None,
+            Taken::Suppressed => panic!("it was not told"),
             Taken::Unreadable(unreadable) => panic!("{unreadable}"),
         }
     }
@@ -265,6 +315,28 @@ mod tests {
         assert_eq!([5, 6, 14, 15, 16, 24, 25].map(&mut at), [Some(1), None, None, Some(4), None, None, Some(7)]);
         // A clock that goes back makes no event.
         assert_eq!([3, 34, 35].map(at), [None, None, Some(10)]);
+    }
+
+    #[test]
+    fn what_is_not_told_is_counted_by_origin_and_second() {
+        let told = NonZeroU64::new(2).unwrap();
+        let mut book = Book::new(Limits { told, ..Limits::default() });
+        let names = names();
+        let take = |book: &mut Book, port, origin, tenths| match book.take(&packet(port), &prefix(origin), &names, tenths * SECOND / 10) {
+            Taken::New(_) => "told",
+            Taken::Suppressed => "counted",
+            Taken::Repeated => "repeated",
+            Taken::Unreadable(unreadable) => panic!("{unreadable}"),
+        };
+        assert_eq!([1, 2, 3, 4].map(|it| take(&mut book, it, 7, 0)), ["told", "told", "counted", "counted"]);
+        // One that was only counted is known, and another origin has a second of its own.
+        assert_eq!((take(&mut book, 3, 7, 5), take(&mut book, 1, 8, 5)), ("repeated", "told"));
+        assert_eq!(book.settle(SECOND * 9 / 10), []);
+        assert_eq!(book.settle(SECOND), [Suppressed { origin: 7, connections: 2 }]);
+        assert_eq!([5, 6, 7].map(|it| take(&mut book, it, 7, 10)), ["told", "told", "counted"]);
+        assert_eq!(book.settle(Duration::MAX).iter().map(|it| it.connections).sum::<u64>(), 1);
+        assert!(book.settle(Duration::MAX).is_empty());
+        assert_eq!(book.totals(), Totals { packets: 9, events: 5, suppressed: 3, repeated: 1, ..Totals::default() });
     }
 
     #[test]
@@ -340,6 +412,7 @@ mod tests {
                 let taken = match book.take(packet, prefix, &names, now) {
                     Taken::New(denial) => { counted.events += 1; Ok(Some(denial.count)) }
                     Taken::Repeated => { counted.repeated += 1; Ok(None) }
+                    Taken::Suppressed => { counted.suppressed += 1; Ok(None) }
                     Taken::Unreadable(unreadable) => { counted.unreadable += 1; Err(unreadable) }
                 };
                 prop_assert_eq!(taken, met);

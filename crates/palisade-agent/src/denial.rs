@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use palisade_model::{Direction, PodName, PortProtocol, Protocol, Reason, RuleRef};
 use palisade_nft::Guard;
-use palisade_report::{Broken, DecidedBy, Denied, denied, v1};
+use palisade_report::{Broken, DecidedBy, Denied, denied, denied_by, v1};
 
 /// The first packet of a connection that was denied, or a later one after some time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +71,11 @@ impl Denial {
 }
 
 impl DeniedBy {
+    /// In a sentence, with the direction in front where it has one.
+    pub fn sentence(&self) -> String {
+        denied_by(self.decided())
+    }
+
     pub(crate) fn decided(&self) -> DecidedBy<'_> {
         match self {
             DeniedBy::Unknown(number) => DecidedBy::Unknown(*number),

@@ -6,6 +6,7 @@
 #![cfg(target_os = "linux")]
 #![warn(clippy::as_conversions)]
 
+mod acceptance;
 mod agent;
 mod book;
 mod changes;
@@ -18,8 +19,9 @@ mod running;
 mod sweep;
 mod verify;
 
+pub use acceptance::{Acceptance, AcceptedBy};
 pub use agent::{Agent, AgentError, Applied, Checked, Did, RuleCount};
-pub use book::{Book, Limits, Taken, Totals, Unreadable};
+pub use book::{Book, Limits, Suppressed, Taken, Totals, Unreadable};
 pub use changes::{Changes, Outcome, Wanted};
 pub use denial::{Denial, DeniedBy, Name, Side};
 pub use lock::{Holder, Lock, LockError, bind, holder};

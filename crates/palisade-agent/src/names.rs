@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
-use palisade_model::{Action, Endpoint, Model, Reason};
+use palisade_model::{Action, Direction, Endpoint, Model, Reason};
 use palisade_nft::{Guard, Origin};
 
+use crate::acceptance::AcceptedBy;
 use crate::denial::{DeniedBy, Name, Side};
 
 /// What to call the ends of a packet and what denied it: a cluster at one time and the ruleset that was made from it.
@@ -13,6 +14,7 @@ use crate::denial::{DeniedBy, Name, Side};
 pub struct Names {
     addresses: HashMap<IpAddr, Name>,
     origins: BTreeMap<u32, DeniedBy>,
+    accepting: BTreeMap<u32, AcceptedBy>,
 }
 
 impl Names {
@@ -30,7 +32,17 @@ impl Names {
         for pod in pods.iter().rev() {
             addresses.extend(pod.addresses.iter().map(|it| (*it, Name::Pod(pod.name.clone()))));
         }
-        Names { addresses, origins: origins.iter().map(|(number, origin)| (*number, by(model, origin))).collect() }
+        let mut names = Names { addresses, ..Names::default() };
+        for (number, origin) in origins {
+            match origin {
+                Origin::Accepted { direction, rule } => {
+                    drop(names.accepting.insert(*number, AcceptedBy { direction: *direction, rule: rule.clone() }));
+                }
+                Origin::Guard(guard) => drop(names.origins.insert(*number, DeniedBy::Guard(*guard))),
+                Origin::Policy { direction, reason } => drop(names.origins.insert(*number, by(model, *direction, reason.clone()))),
+            }
+        }
+        names
     }
 
     /// The source of a packet, whose name is not its sender's if it is forged.
@@ -46,17 +58,18 @@ impl Names {
         Side { address, name: self.addresses.get(&address).cloned().unwrap_or(Name::Outside) }
     }
 
+    /// What let a packet pass, if the number is of a rule that logs what it accepts.
+    pub(crate) fn accepting(&self, number: u32) -> Option<&AcceptedBy> {
+        self.accepting.get(&number)
+    }
+
     pub(crate) fn origin(&self, number: u32) -> DeniedBy {
         self.origins.get(&number).cloned().unwrap_or(DeniedBy::Unknown(number))
     }
 }
 
 /// A packet is denied by a rule that accepts only when that rule accepts nothing but names.
-pub(crate) fn by(model: &Model, origin: &Origin) -> DeniedBy {
-    let (direction, reason) = match origin {
-        Origin::Guard(guard) => return DeniedBy::Guard(*guard),
-        Origin::Policy { direction, reason } => (*direction, reason.clone()),
-    };
+pub(crate) fn by(model: &Model, direction: Direction, reason: Reason) -> DeniedBy {
     let Reason::Rule(rule) = &reason else { return DeniedBy::Policy { direction, reason } };
     let policy = model.policies.iter().find(|it| it.origin == rule.policy);
     match policy.and_then(|it| it.rules.of(rule.direction).iter().find(|it| it.index == rule.index)).map(|it| it.action) {
@@ -68,8 +81,8 @@ pub(crate) fn by(model: &Model, origin: &Origin) -> DeniedBy {
 #[cfg(test)]
 mod tests {
     use palisade_model::{
-        Direction, EndpointId, Labels, Node, NodeId, PeerSet, PerDirection, Place, PodName, Policy, PolicyKind, PolicyRef, PortSet,
-        Readiness, Rule, RuleRef, Running, Subject, Tier,
+        EndpointId, Labels, Node, NodeId, PeerSet, PerDirection, Place, PodName, Policy, PolicyKind, PolicyRef, PortSet, Readiness, Rule,
+        RuleRef, Running, Subject, Tier,
     };
 
     use super::*;

@@ -15,9 +15,10 @@ use palisade_model::{EndpointId, Model, NodeId};
 use palisade_nft::{LOG_GROUP, Unknown};
 use palisade_report::v1;
 
+use crate::acceptance::{Acceptance, AcceptedBy};
 use crate::agent::{Agent, AgentError, Applied, Checked, RuleCount};
-use crate::book::{Book, Limits, Taken, Totals};
-use crate::denial::Denial;
+use crate::book::{self, Book, Limits, Taken, Totals};
+use crate::denial::{Denial, DeniedBy};
 use crate::lock::{Lock, LockError};
 use crate::names::Names;
 use crate::sweep::{Cuts, Desk, Established, Sweeper, Swept, Tools, Touched, View};
@@ -49,8 +50,14 @@ impl fmt::Debug for Running {
 pub enum Event {
     /// The first packet of a 5-tuple that a rule dropped.
     Denied(Box<Denial>),
-    /// Another packet of a 5-tuple, for who pays attention to each.
+    /// Another packet of a 5-tuple, or one of too many, for who pays attention to each.
     DeniedAgain(Box<Denial>),
+    /// First packets that the same dropped within a second, beyond those that were told.
+    Suppressed { by: DeniedBy, connections: u64 },
+    /// The first packet of a 5-tuple that a rule accepted whose policy wants to hear of it.
+    Accepted(Box<Acceptance>),
+    /// First packets that such a rule accepted within a second, beyond those that were told.
+    AcceptedMore { by: AcceptedBy, connections: u64 },
     /// So many logged packets never came.
     Lost(u64),
     /// Somebody removed or changed the table, and it was put back.
@@ -163,6 +170,7 @@ impl Running {
             log,
             monitor,
             book: Book::new(Limits::default()),
+            accepted: Book::new(Limits::default()),
             attention,
             start: Instant::now(),
             suspect: None,
@@ -271,6 +279,8 @@ struct Worker {
     log: Log,
     monitor: Monitor,
     book: Book,
+    /// Those that were let pass.
+    accepted: Book,
     attention: Attention,
     start: Instant,
     /// Who may have changed the table, until a check has gone well.
@@ -300,6 +310,21 @@ impl Worker {
             if ready.log {
                 self.read(report);
             }
+            self.settle(report, self.start.elapsed());
+        }
+        self.settle(report, Duration::MAX);
+    }
+
+    /// Tells what was too much to be told one by one, second by second.
+    fn settle(&mut self, report: &dyn Fn(Event), now: Duration) {
+        let names = self.shared.names.read().unwrap_or_else(PoisonError::into_inner);
+        for it in self.book.settle(now) {
+            report(Event::Suppressed { by: names.origin(it.origin), connections: it.connections });
+        }
+        for it in self.accepted.settle(now) {
+            // A rule of a policy that is gone has nobody left who wants to know.
+            let by = names.accepting(it.origin).cloned();
+            by.into_iter().for_each(|by| report(Event::AcceptedMore { by, connections: it.connections }));
         }
     }
 
@@ -315,18 +340,24 @@ impl Worker {
     }
 
     fn read(&mut self, report: &dyn Fn(Event)) {
-        let (book, attention, start, shared) = (&mut self.book, self.attention, self.start, &self.shared);
+        let (book, accepted, attention, start, shared) = (&mut self.book, &mut self.accepted, self.attention, self.start, &self.shared);
         let read = self.log.read(Duration::ZERO, |logged| {
             let names = shared.names.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(by) = book::origin(logged.prefix).and_then(|it| names.accepting(it)) {
+                if let Taken::New(packet) = accepted.take(logged.payload, logged.prefix, &names, start.elapsed()) {
+                    report(Event::Accepted(Box::new(Acceptance::of(*packet, by.clone()))));
+                }
+                return;
+            }
             match (book.take(logged.payload, logged.prefix, &names, start.elapsed()), attention) {
                 (Taken::New(denial), _) => report(Event::Denied(denial)),
-                (Taken::Repeated, Attention::Packets) => {
+                (Taken::Repeated | Taken::Suppressed, Attention::Packets) => {
                     // It was read a moment ago, and counted as what it is.
                     if let Ok(denial) = Book::read(logged.payload, logged.prefix, &names) {
                         report(Event::DeniedAgain(Box::new(denial)));
                     }
                 }
-                (Taken::Repeated, Attention::Connections) => {}
+                (Taken::Repeated | Taken::Suppressed, Attention::Connections) => {}
                 // Counted; its prefix is not ours, or it is no packet.
                 (Taken::Unreadable(_), _) => {}
             }

@@ -1,5 +1,6 @@
 //! Annotations of ours on policies: the ones that do nothing yet say so, and one that nobody knows is a slip.
 
+use crate::logging::Logging;
 use crate::names::{self, Name, Standing};
 use crate::object::Body;
 use crate::problem::Consequence;
@@ -25,6 +26,12 @@ impl Reader {
         let known: Vec<&str> = names::NAMES.iter().filter(|it| it.is == "annotation").map(|it| it.name).collect();
         let found = names::NAMES.iter().find(|it| it.is == "annotation" && *it.name == entry.key);
         let (message, help) = match found {
+            Some(Name { name: names::LOG, .. }) => match entry.value.as_str().map(Logging::read) {
+                Some(Ok(_)) => return,
+                Some(Err(odd)) => (format!("{odd}; no accepted connection is logged"), None),
+                // Said of every annotation.
+                None => return,
+            },
             Some(Name { standing: Standing::Works, .. }) if shapes => return,
             Some(Name { standing: Standing::Works, .. }) => ("means nothing here: this kind has one shape".to_owned(), None),
             Some(Name { standing: Standing::Reserved, means, .. }) => {

@@ -2,6 +2,8 @@
 
 use palisade_model::Labels;
 
+use crate::logging::Logging;
+use crate::names;
 use crate::problem::Consequence;
 use crate::read::Reader;
 use crate::syntax;
@@ -19,6 +21,8 @@ pub struct Meta {
     pub terminating: bool,
     /// The controlling owner.
     pub owner: Option<OwnerReference>,
+    /// What `palisade.dev/log` asks for; nothing where it cannot be read.
+    pub logging: Logging,
 }
 
 /// The controller that owns an object.
@@ -46,6 +50,12 @@ const FIELDS: &[&str] = &[
     "uid",
 ];
 
+/// Whoever reads the annotations says what is wrong with it.
+fn logging(metadata: &Node<'_>) -> Logging {
+    let text = metadata.get("annotations").and_then(|it| it.get(names::LOG)).and_then(Node::as_str);
+    text.and_then(|it| Logging::read(it).ok()).unwrap_or_default()
+}
+
 impl Reader {
     /// Reads `metadata` of an object or of a pod template.
     pub(crate) fn meta(&mut self, node: &Node<'_>) -> Meta {
@@ -65,6 +75,7 @@ impl Reader {
                 labels,
                 terminating,
                 owner: owners.into_iter().flatten().next(),
+                logging: logging(node),
             }
         })
     }

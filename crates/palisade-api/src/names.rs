@@ -30,7 +30,7 @@ pub const SHAPE_LATE: &str = "v0.1.7";
 pub const MODE: &str = "palisade.dev/mode";
 /// The annotation that would name the policies that are watched together.
 pub const AUDIT_SET: &str = "palisade.dev/audit-set";
-/// The annotation that would say which connections are logged.
+/// The annotation that says which accepted connections are logged.
 pub const LOG: &str = "palisade.dev/log";
 /// The annotation that would bind a policy to another network of its pods.
 pub const NETWORK: &str = "palisade.dev/network";
@@ -82,7 +82,12 @@ pub const NAMES: &[Name] = &[
     ),
     reserved(MODE, "annotation", &["audit"], "watch what the policy would do, enforce nothing of it"),
     reserved(AUDIT_SET, "annotation", &["NAME"], "policies that are watched together"),
-    reserved(LOG, "annotation", &["denied", "all", "none"], "which connections of the policy are logged"),
+    name(
+        LOG,
+        "annotation",
+        &["accepted", "ingress#N,egress#N,…", "none"],
+        "which accepted connections are logged: those of all its rules, or of these, numbered from 0; what is denied is logged in any case",
+    ),
     reserved(NETWORK, "annotation", &["CLASS/[NAMESPACE/]NAME"], "the network of its pods that the policy is about"),
     reserved(HOST_NETWORK_NAMESPACE, "setting", &["NAMESPACE"], "the namespace whose labels host-network pods are given"),
     reserved(REPORTS, "API group", &["Report"], "results of compliance, where that API is installed"),

@@ -132,7 +132,7 @@ impl Controller {
 }
 
 /// The metadata of a policy of any kind.
-fn policy_meta(body: &Body) -> Option<&Meta> {
+pub(crate) fn policy_meta(body: &Body) -> Option<&Meta> {
     match body {
         Body::NetworkPolicy(it) => Some(&it.meta),
         Body::ClusterNetworkPolicy(it) => Some(&it.meta),

@@ -9,7 +9,7 @@ use palisade_api::{Body, Consequence, Object, Problem, Skipped, names, read_obje
 use palisade_model::{Diagnostic, Location, Model, Severity, Shape};
 
 use crate::Text;
-use crate::controller::{Controller, Labelled};
+use crate::controller::{Controller, Labelled, policy_meta};
 use crate::sources::{Extent, ObjectKey, Sources};
 use crate::words::quoted;
 use crate::{cluster, policy};
@@ -95,7 +95,14 @@ impl Index {
                 Some(policy) if policy.shape == Shape::Kep2091 && !kep2091.insert(key.name.as_ref()) => {
                     diagnostics.push(self.same_reference(key));
                 }
-                policy => model.policies.extend(policy),
+                policy => {
+                    if let (Some(policy), Some(meta)) = (&policy, policy_meta(body)) {
+                        let (rules, odd) = policy::logged(policy, &meta.logging);
+                        model.logged.extend(rules);
+                        diagnostics.extend(odd.into_iter().map(|message| self.logs_nothing(key, message)));
+                    }
+                    model.policies.extend(policy);
+                }
             }
         }
         let labelled = self.controller.labelled(self.objects.iter());
@@ -106,6 +113,18 @@ impl Index {
         diagnostics.extend(policy::relations(&model, &self.sources));
         diagnostics.extend(policy::merged_order(&model));
         Snapshot { model, diagnostics, sources: self.sources.clone(), irrelevant: self.irrelevant.clone(), labelled }
+    }
+
+    fn logs_nothing(&self, key: &ObjectKey, message: String) -> Diagnostic {
+        Diagnostic {
+            severity: Severity::Warning,
+            code: "annotation-without-effect",
+            location: self.sources.location(key),
+            object: key.to_string().into(),
+            path: format!("metadata.annotations[\"{}\"]", names::LOG).into(),
+            message: message.into(),
+            help: None,
+        }
     }
 
     /// Two objects of KEP-2091 in two groups, which answers could not tell apart.

@@ -220,6 +220,20 @@ impl Conntrack {
     }
 }
 
+impl Connection {
+    /// Reads what the kernel says about one connection: whatever follows the header of a message.
+    pub fn read(payload: &[u8]) -> Result<Connection, Odd> {
+        connection(payload)
+    }
+}
+
+impl Tuple {
+    /// Writes it as the kernel is told of it, into a nested attribute.
+    pub fn write(&self, writer: &mut Writer) {
+        write_tuple(writer, self);
+    }
+}
+
 /// `6 10.0.0.1 port 4000 > 10.0.0.2 port 80`; the protocol stands as a number.
 impl fmt::Display for Tuple {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -13,8 +13,9 @@ use palisade_nft::uapi::flag;
 use crate::error::KernelError;
 use crate::socket::{Question, Socket, Unanswered, Unasked};
 
-/// How many datagrams one `read` takes, each of up to `LogOptions::queue_threshold` packets.
-const DATAGRAMS: usize = 1024;
+/// How many datagrams one `read` takes, each of up to `LogOptions::queue_threshold` packets: under a flood, what can be read within some
+/// hundredths of a second.
+const DATAGRAMS: usize = 32;
 
 /// The only reader of one NFLOG group, in the network namespace of the thread that opened it.
 #[derive(Debug)]
@@ -115,7 +116,7 @@ impl Log {
     }
 
     /// Waits up to `patience` for the first packet, then gives all that is there to `take`. When packets come faster than they are
-    /// taken it returns after a thousand batches of them; the rest waits for the next call.
+    /// taken it returns after some thirty batches of them; the rest waits for the next call.
     pub fn read(&mut self, patience: Duration, mut take: impl FnMut(Logged<'_>)) -> Result<Read, KernelError> {
         let mut read = Read::default();
         self.socket.wait(patience)?;
@@ -124,12 +125,8 @@ impl Log {
                 Unasked::Nothing => break,
                 Unasked::Overrun => read.overruns += 1,
                 Unasked::Datagram(datagram) => {
-                    for message in Messages::of(datagram) {
-                        let message = message.map_err(|odd| KernelError::Truncated(odd.0))?;
-                        if message.kind != uapi::SUBSYSTEM << 8 | uapi::PACKET {
-                            continue;
-                        }
-                        let logged = logged(&message).map_err(|odd| KernelError::Truncated(odd.0))?;
+                    for logged in Logged::all_of(datagram) {
+                        let logged = logged.map_err(|odd| KernelError::Truncated(odd.0))?;
                         read.events += 1;
                         if let Some(sequence) = logged.sequence {
                             read.lost += u64::from(sequence.wrapping_sub(self.next));
@@ -141,6 +138,14 @@ impl Log {
             }
         }
         Ok(read)
+    }
+}
+
+impl<'a> Logged<'a> {
+    /// The packets of one datagram of the kernel. The first that cannot be read is the last.
+    pub fn all_of(datagram: &'a [u8]) -> impl Iterator<Item = Result<Logged<'a>, Odd>> {
+        let packets = Messages::of(datagram).filter(|it| it.as_ref().map_or(true, |it| it.kind == uapi::SUBSYSTEM << 8 | uapi::PACKET));
+        packets.map(|message| logged(&message?))
     }
 }
 

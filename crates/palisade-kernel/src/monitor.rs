@@ -80,10 +80,7 @@ impl Monitor {
                 }
                 Unasked::Overrun => self.overrun = Overrun::UntilEmpty,
                 Unasked::Datagram(datagram) => {
-                    for message in Messages::of(datagram) {
-                        let read = message.and_then(|it| heard(&it, &mut self.touched));
-                        changes.extend(read.map_err(|odd| KernelError::Truncated(odd.0))?);
-                    }
+                    changes.extend(Changed::all_of(datagram, &mut self.touched).map_err(|odd| KernelError::Truncated(odd.0))?);
                 }
             }
         }
@@ -94,6 +91,17 @@ impl Monitor {
                 self.overrun = Overrun::No;
                 self.touched.clear();
             }
+        }
+        Ok(changes)
+    }
+}
+
+impl Changed {
+    /// The transactions that end in one datagram of the kernel. `touched` is what those before it have left open.
+    pub fn all_of(datagram: &[u8], touched: &mut BTreeSet<TableName>) -> Result<Vec<Changed>, Odd> {
+        let mut changes = Vec::new();
+        for message in Messages::of(datagram) {
+            changes.extend(heard(&message?, touched)?);
         }
         Ok(changes)
     }

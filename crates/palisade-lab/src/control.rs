@@ -36,6 +36,11 @@ pub enum Request {
         follow: bool,
         output: Output,
     },
+    /// What policies asked to have logged.
+    Accepted {
+        follow: bool,
+        output: Output,
+    },
     /// What each rule has counted.
     Counted,
     /// Whether the kernels of all nodes, or of one, do what policy says.

@@ -1,13 +1,13 @@
 //! The cluster as policy sees it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 
 use crate::flow::{End, Place};
 use crate::labels::{LabelSelector, Labels};
 use crate::network::IpBlock;
-use crate::origin::PolicyRef;
+use crate::origin::{PolicyRef, RuleRef};
 use crate::policy::{Peer, PeerSet, Policy, PortProtocol};
 
 /// Everything a verdict can depend on.
@@ -30,6 +30,8 @@ pub struct Model {
     pub completed: Vec<PodName>,
     /// Policies that were read and are for other controllers, in order. They decide nothing; kept so that nothing new is called like one.
     pub foreign: Vec<PolicyRef>,
+    /// Rules whose policy wants to have logged what they accept. They decide nothing.
+    pub logged: BTreeSet<RuleRef>,
 }
 
 /// A place in `Model::endpoints`.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use palisade_engine::{Meeting, decide_direction_among};
-use palisade_model::{Direction, End, Endpoint, Flow, Model, Place, PortMatch, PortProtocol, PortSet, Protocol, Verdict};
+use palisade_model::{Direction, End, Endpoint, Flow, Model, Place, PortMatch, PortProtocol, PortSet, Protocol, Reason, Verdict};
 
 use crate::ruleset::Origin;
 
@@ -32,7 +32,16 @@ pub(crate) fn leaf(model: &Model, meeting: &Meeting<'_>, direction: Direction, m
         let flow = Flow { from, to, protocol, port, path: meeting.path };
         let walk = decide_direction_among(model, &meeting.among, &flow, direction);
         // A name that nobody has resolved opens nothing.
-        Fate { accepted: walk.verdict == Verdict::Accept, origin: place(Origin::Policy { direction, reason: walk.reason }) }
+        let accepted = walk.verdict == Verdict::Accept;
+        let origin = if let Reason::Rule(rule) = &walk.reason
+            && accepted
+            && model.logged.contains(rule)
+        {
+            Origin::Accepted { direction, rule: rule.clone() }
+        } else {
+            Origin::Policy { direction, reason: walk.reason }
+        };
+        Fate { accepted, origin: place(origin) }
     };
     // Only rules without ports match what has none, so all other protocols fare alike, and so does every port that no rule speaks of.
     let rest = fate(Protocol::Icmp, None);

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use palisade_engine::Meeting;
-use palisade_model::{Direction, Model, PolicyKind, PolicyRef, Reason};
+use palisade_model::{Direction, Model, PolicyKind, PolicyRef, Reason, RuleRef};
 
 use crate::ids::Ids;
 use crate::leaf::{Fate, Leaf, leaf};
 use crate::lower::fate_rule;
-use crate::ruleset::{Chain, Match, Origin, Ruleset};
+use crate::ruleset::{Chain, Match, Origin, Ruleset, Statement};
 
 /// Leaves and origins by place.
 #[derive(Debug, Default)]
@@ -53,7 +53,16 @@ impl Leaves {
 }
 
 fn chain(leaf: &Leaf, origins: &BTreeMap<usize, (u32, Origin)>) -> Chain {
-    let rule = |fate: Fate| origins.get(&fate.origin).map(|(number, origin)| fate_rule(fate.accepted, *number, origin));
+    let rule = |fate: Fate| {
+        origins.get(&fate.origin).map(|(number, origin)| {
+            let mut rule = fate_rule(fate.accepted, *number, origin);
+            if let Origin::Accepted { .. } = origin {
+                // Only the beginning of a connection comes here.
+                rule.statements.insert(0, Statement::Log(*number));
+            }
+            rule
+        })
+    };
     let mut rules = Vec::with_capacity(leaf.ranges.len() + 1);
     for (protocol, first, last, fate) in &leaf.ranges {
         let ports = Match::Port { first: *first, last: *last };
@@ -73,16 +82,21 @@ fn leaf_words(leaf: &Leaf, number: impl Fn(&Fate) -> u32) -> String {
 pub(crate) fn origin_words(origin: &Origin) -> String {
     let (direction, reason) = match origin {
         Origin::Policy { direction, reason } => (direction, reason),
+        Origin::Accepted { direction, rule } => return format!("{direction} logged {}", rule_words(rule)),
         Origin::Guard(guard) => return format!("guard {guard}"),
     };
     match reason {
-        Reason::Rule(rule) => format!("{direction} rule {} {} {:?}", policy_words(&rule.policy), rule.index, rule.name),
+        Reason::Rule(rule) => format!("{direction} rule {}", rule_words(rule)),
         Reason::Isolated(policies) => {
             let policies: Vec<String> = policies.iter().map(policy_words).collect();
             format!("{direction} isolated {}", policies.join(", "))
         }
         reason @ (Reason::NotAPod | Reason::Itself | Reason::OwnNode | Reason::Default) => format!("{direction} {reason}"),
     }
+}
+
+fn rule_words(rule: &RuleRef) -> String {
+    format!("{} {} {:?}", policy_words(&rule.policy), rule.index, rule.name)
 }
 
 fn policy_words(policy: &PolicyRef) -> String {

@@ -2,7 +2,7 @@
 
 use crate::ruleset::{
     Address, AddressSet, Chain, CtState, DataMap, End, Hook, INGRESS_PRIORITY, IntervalMap, LOG_GROUP, LOG_PREFIX, LinkName, Match,
-    Neighbour, PairSet, Rule, Ruleset, SourceSet, Statement, Value, Verdict, VerdictMap,
+    Neighbour, PairSet, Rule, Ruleset, SourceSet, Statement, Value, Verdict, VerdictMap, quotable,
 };
 
 /// The table as `nft -f` takes it. The same ruleset always gives the same bytes.
@@ -63,7 +63,7 @@ fn verdicts(name: &str, map: &VerdictMap) -> String {
 }
 
 fn sources(name: &str, set: &SourceSet) -> String {
-    let items = set.elements.iter().map(|(link, address)| format!("\"{link}\" . {address}")).collect();
+    let items = set.elements.iter().map(|(name, address)| format!("{} . {address}", link(name))).collect();
     format!("  set {name} {{\n    type ifname . {}\n{}  }}\n", address_type(set.family), elements(items))
 }
 
@@ -76,6 +76,11 @@ fn pairs(name: &str, set: &PairSet) -> String {
 fn addresses(name: &str, set: &AddressSet) -> String {
     let items = set.elements.iter().map(ToString::to_string).collect();
     format!("  set {name} {{\n    type {}\n{}  }}\n", address_type(set.family), elements(items))
+}
+
+/// The name of a link. One with a quote in it cannot be said in this text, and one with a star would stand for all that begin so.
+fn link(name: &str) -> String {
+    format!("\"{}\"", quotable(name).replace('*', "\\*"))
 }
 
 /// A traffic class, which nft prints as major:minor in hexadecimal.
@@ -94,7 +99,7 @@ fn chain(name: &str, chain: &Chain) -> String {
     let mut out = format!("  chain {name} {{\n");
     match &chain.hook {
         Some(Hook::Ingress { devices }) => {
-            let devices: Vec<String> = devices.iter().map(|it| format!("\"{it}\"")).collect();
+            let devices: Vec<String> = devices.iter().map(|it| link(it)).collect();
             let devices = devices.join(", ");
             out.push_str(&format!("    type filter hook ingress devices = {{ {devices} }} priority {INGRESS_PRIORITY}; policy accept;\n"));
         }
@@ -113,7 +118,7 @@ fn chain(name: &str, chain: &Chain) -> String {
 pub(crate) fn rule(rule: &Rule) -> String {
     let mut words: Vec<String> = rule.matches.iter().map(condition).collect();
     words.extend(rule.statements.iter().map(statement));
-    words.extend(rule.comment.as_ref().map(|it| format!("comment \"{}\"", it.replace('"', "'"))));
+    words.extend(rule.comment.as_ref().map(|it| format!("comment \"{}\"", quotable(it))));
     words.join(" ")
 }
 
@@ -196,5 +201,21 @@ fn layer(family: Address) -> &'static str {
     match family {
         Address::V4 => "ip",
         Address::V6 => "ip6",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_and_no_comment_ends_its_quotes_or_its_line() {
+        let rule = Rule { comment: Some("a\"b\nc\u{17}".to_owned()), ..Rule::to(Verdict::Drop) };
+        let devices = ["po\"d".to_owned(), "eth*".to_owned()].into();
+        let chain = Chain { hook: Some(Hook::Ingress { devices }), rules: vec![rule] };
+        let text = render(&Ruleset { chains: [("sources".to_owned(), chain)].into(), ..Ruleset::default() });
+        let expected = "table inet palisade {\n  chain sources {\n    type filter hook ingress devices = { \"eth\\*\", \"po'd\" } \
+            priority -500; policy accept;\n    drop comment \"a'b?c?\"\n  }\n}\n";
+        assert_eq!(text, expected);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 
-use palisade_model::{Direction, Reason};
+use palisade_model::{Direction, Reason, RuleRef};
 
 /// The NFLOG group that denied packets are sent to.
 pub const LOG_GROUP: u16 = 4791;
@@ -243,6 +243,8 @@ pub struct AddressSet {
 pub enum Origin {
     /// Policy, in one direction.
     Policy { direction: Direction, reason: Reason },
+    /// A rule that accepts, in one direction, and logs what it accepts.
+    Accepted { direction: Direction, rule: RuleRef },
     /// The packet was dropped before any policy was asked.
     Guard(Guard),
 }
@@ -267,6 +269,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reason = match self {
             Origin::Policy { reason, .. } => reason,
+            Origin::Accepted { rule, .. } => return rule.fmt(f),
             Origin::Guard(guard) => return guard.fmt(f),
         };
         match reason {
@@ -333,7 +336,7 @@ impl Rule {
         Rule { statements: vec![Statement::Set(value)], ..Rule::default() }
     }
 
-    /// The rule as a table keeps it: several protocols are a set, and nft has no way to quote a quote.
+    /// The rule as a table keeps it: several protocols are a set, and a comment is one that nft can quote.
     #[must_use]
     pub fn as_kept(&self) -> Rule {
         let mut rule = self.clone();
@@ -345,7 +348,7 @@ impl Rule {
                 protocols.dedup();
             }
         }
-        rule.comment = rule.comment.map(|it| it.replace('"', "'"));
+        rule.comment = rule.comment.as_deref().map(quotable);
         rule
     }
 
@@ -355,4 +358,14 @@ impl Rule {
         self.matches.push(condition);
         self
     }
+}
+
+/// A text as it can stand between the quotes of nft: it has no way to quote a quote, and a line would end there.
+pub(crate) fn quotable(text: &str) -> String {
+    let each = text.chars().map(|it| match it {
+        '"' => '\'',
+        it if it.is_control() => '?',
+        it => it,
+    });
+    each.collect()
 }

@@ -71,7 +71,8 @@ pub(crate) fn walk<'a>(reads: impl Reads<'a>, packet: &Packet, base: &str) -> Re
 
 /// Walks a packet through a base chain, and says how that ended.
 pub(crate) fn walk_to_end<'a>(reads: impl Reads<'a>, packet: &Packet, base: &str) -> Result<(Traced, Way), String> {
-    let mut walker = Walker { reads, packet, number: packet.priority, comments: Vec::new(), origins: Vec::new(), of: PhantomData };
+    let mut walker =
+        Walker { reads, packet, number: packet.priority, comments: Vec::new(), origins: Vec::new(), tried: 0, of: PhantomData };
     let way = walker.chain(base, 0)?;
     let accepted = way != Way::Dropped;
     Ok((Traced { accepted, origins: walker.origins, comments: walker.comments, priority: walker.number }, way))
@@ -137,6 +138,8 @@ pub(crate) fn meets(chain: &Chain, at: &At) -> bool {
 
 /// The kernel allows 16 nested chains, gotos included.
 const DEPTH: usize = 16;
+/// How many rules are tried at most: chains of jumps can make a walk that nobody would wait for.
+const RULES: usize = 1 << 16;
 
 /// How a chain ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,6 +157,8 @@ struct Walker<'a, 'p, R> {
     comments: Vec<String>,
     origins: Vec<u32>,
     of: PhantomData<&'a Ruleset>,
+    /// Rules so far.
+    tried: usize,
 }
 
 impl<'a, R: Reads<'a>> Walker<'a, '_, R> {
@@ -171,6 +176,10 @@ impl<'a, R: Reads<'a>> Walker<'a, '_, R> {
                 }
             }
             let Some(rule) = rule else { break };
+            self.tried += 1;
+            if self.tried > RULES {
+                return Err(format!("more than {RULES} rules are tried, the last one in `{name}`"));
+            }
             if !self.all_match(rule)? {
                 continue;
             }
@@ -304,5 +313,35 @@ impl<'a, R: Reads<'a>> Walker<'a, '_, R> {
         };
         let address = self.address(*end);
         if Address::of(address) == *family { self.reads.number(map, address) } else { Ok(None) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn a_walk_that_nobody_would_wait_for_ends() {
+        // Each chain goes through the next one eight times: 8^14 rules.
+        let mut ruleset = Ruleset::default();
+        for depth in 0..14 {
+            let rules = vec![Rule::to(Verdict::Jump(format!("c{}", depth + 1))); 8];
+            ruleset.chains.insert(format!("c{depth}"), Chain { hook: (depth == 0).then_some(Hook::Forward), rules });
+        }
+        ruleset.chains.insert("c14".to_owned(), Chain::default());
+        let address = IpAddr::from(Ipv4Addr::LOCALHOST);
+        let packet = Packet {
+            at: At::Forward,
+            source: address,
+            destination: address,
+            protocol: 6,
+            port: None,
+            state: CtState::New,
+            priority: 0,
+            source_is_local: false,
+        };
+        assert!(trace(&ruleset, &packet).is_err_and(|it| it.starts_with("more than 65536 rules are tried")));
     }
 }

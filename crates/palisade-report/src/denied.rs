@@ -120,17 +120,31 @@ pub fn denied(it: Denied<'_>) -> v1::Denial {
     }
 }
 
+/// What dropped a packet, in a sentence with the direction in front where it has one.
+pub fn denied_by(by: DecidedBy<'_>) -> String {
+    let direction = match by {
+        DecidedBy::Policy { direction, .. } | DecidedBy::UnresolvedName { direction, .. } => format!("{direction}: "),
+        DecidedBy::Broken(_) | DecidedBy::Unknown(_) => String::new(),
+    };
+    format!("{direction}{}", sentence(by))
+}
+
 /// A denial in one line, after the word `denied`.
 pub(crate) fn told(it: &v1::Denial) -> String {
     let v1::Denial { from, to, protocol, port, icmp, direction, sentence, packets, .. } = it;
+    let direction = direction.as_ref().map(|it| format!("{it}: ")).unwrap_or_default();
+    let packets = if *packets == 1 { String::new() } else { format!("  ({packets} packets)") };
+    format!("{}  {direction}{sentence}{packets}", ends(from, to, protocol, *port, *icmp))
+}
+
+/// Who called whom, and with which traffic.
+pub(crate) fn ends(from: &v1::DenialSide, to: &v1::DenialSide, protocol: &str, port: Option<u16>, icmp: Option<v1::DenialIcmp>) -> String {
     let traffic = match (port, icmp) {
         (Some(port), _) => format!("{protocol}/{port}"),
         (None, Some(v1::DenialIcmp { r#type, code })) => format!("{protocol} type {type} code {code}"),
-        (None, None) => protocol.clone(),
+        (None, None) => protocol.to_owned(),
     };
-    let direction = direction.as_ref().map(|it| format!("{it}: ")).unwrap_or_default();
-    let packets = if *packets == 1 { String::new() } else { format!("  ({packets} packets)") };
-    format!("{} → {} {traffic}  {direction}{sentence}{packets}", side(from), side(to))
+    format!("{} → {} {traffic}", side(from), side(to))
 }
 
 pub(crate) fn side(it: &v1::DenialSide) -> String {
@@ -161,7 +175,7 @@ fn sentence(by: DecidedBy<'_>) -> String {
     }
 }
 
-fn written_rule(it: &RuleRef) -> v1::DenialRule {
+pub(crate) fn written_rule(it: &RuleRef) -> v1::DenialRule {
     let v1::Policy { kind, namespace, name, .. } = written_policy(&it.policy);
     v1::DenialRule { kind, namespace, name, index: it.index, rule_name: it.name.as_deref().map(str::to_owned) }
 }
@@ -245,6 +259,7 @@ mod tests {
         let denial = web_to_db(DecidedBy::UnresolvedName { direction: Direction::Egress, rule: &rule });
         let expected = "ClusterNetworkPolicy web rule 0 accepts a domain name, and none is known to be this address";
         assert_eq!((denial.sentence.as_str(), denial.reason.as_str()), (expected, "cnp/web#0"));
+        assert_eq!(denied_by(DecidedBy::UnresolvedName { direction: Direction::Egress, rule: &rule }), format!("egress: {expected}"));
     }
 
     #[test]

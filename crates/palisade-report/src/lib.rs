@@ -4,6 +4,7 @@
 //! text. The text says nothing that the JSON does not.
 #![warn(missing_docs, clippy::as_conversions)]
 
+mod accepted;
 pub mod allow;
 pub mod converted;
 mod crowd;
@@ -35,8 +36,9 @@ pub mod v1;
 mod verify_text;
 mod words;
 
+pub use accepted::{Accepted, accepted, accepted_by};
 pub use cut::{Ended, EndedBy, ended};
-pub use denied::{Broken, DecidedBy, Denied, denied};
+pub use denied::{Broken, DecidedBy, Denied, denied, denied_by};
 pub use diff_html::diff_html;
 pub use diff_text::diff_text;
 pub use explained::{explained, verdict};

@@ -4,10 +4,12 @@ use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use anstyle::{AnsiColor, Style};
 
+use crate::accepted;
 use crate::cut;
 use crate::denied::told;
 use crate::v1::{
-    Case, Cut, Denial, Diagnostic, Edit, Explanation, Mark, Outcome, Rule, SideKind, TestReport, TestResult, Tier, Tried, Verdict, Walk,
+    Acceptance, Case, Cut, Denial, Diagnostic, Edit, Explanation, Mark, Outcome, Rule, SideKind, TestReport, TestResult, Tier, Tried,
+    Verdict, Walk,
 };
 
 pub(crate) const BOLD: Style = Style::new().bold();
@@ -326,6 +328,11 @@ pub fn test_report(it: &TestReport) -> String {
     }
     out.push('\n');
     out
+}
+
+/// An accepted connection in one line, with colours.
+pub fn acceptance(it: &Acceptance) -> String {
+    format!("{}  {}\n", painted(colour(Verdict::Allowed), "accepted"), accepted::told(it))
 }
 
 /// A denial in one line, with colours.

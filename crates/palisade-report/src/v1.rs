@@ -1,5 +1,6 @@
 //! Version 1 of every answer. Fields are added, never renamed or removed; a change of meaning is a `v2`.
 
+mod acceptance;
 mod allow;
 mod conversion;
 mod diff;
@@ -14,6 +15,7 @@ mod verify;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub use acceptance::Acceptance;
 pub use allow::{AllowAction, AllowBlock, AllowChange, AllowOutcome, Allowance};
 pub use conversion::{Conversion, ConversionLoss, ConversionReach, ConversionUntouched, ConversionWeight};
 pub use diff::{Diff, DiffBecause, DiffCause, DiffChange, DiffDiagnostic, DiffEnds, DiffVerb, DiffVersion, DiffWithin, DiffWorkload};

@@ -42,6 +42,7 @@ pub fn generate(seed: u64) -> Generated {
     if random.percent(34) {
         add_admin_network_policies(random, &mut objects);
     }
+    log_what_some_accept(&mut objects);
     let questions = (0..QUESTIONS).filter_map(|_| flow::question(random, &cluster)).collect();
     Generated { objects: Objects(objects), questions }
 }
@@ -80,6 +81,15 @@ fn for_a_controller(random: &mut Random, mut policy: Value) -> Value {
         metadata.insert("labels".to_owned(), json!({"networking.k8s.io/policy-controller-name": name}));
     }
     policy
+}
+
+/// Every third policy wants to have logged what it accepts, every sixth only what its first rules do. Nothing else may come of it.
+fn log_what_some_accept(objects: &mut [Value]) {
+    let policies = objects.iter_mut().filter(|it| it.get("kind").and_then(Value::as_str).is_some_and(|it| it.ends_with("NetworkPolicy")));
+    for (at, policy) in policies.enumerate().filter(|(at, _)| at % 3 == 0) {
+        let wish = if at % 6 == 0 { "accepted" } else { "ingress#0, egress#0" };
+        json_patch::merge(policy, &json!({"metadata": {"annotations": {"palisade.dev/log": wish}}}));
+    }
 }
 
 const QUESTIONS: usize = 60;

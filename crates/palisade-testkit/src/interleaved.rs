@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use palisade_engine::compile;
 use palisade_model::{EndpointId, Labels, Model, Node, NodeId};
 use palisade_nft::{
-    At, CtState, Fate, Ids, LinkName, Match, NodeView, Packet, PodLinks, Ruleset, Standing, Step, Table, Traced, Unknown, fates, lower, states,
-    trace,
+    At, CtState, Fate, Ids, LinkName, Match, NodeView, Packet, PodLinks, Ruleset, Standing, Step, Table, Traced, Unknown, fates, lower,
+    states, trace,
 };
 
 use crate::random::Random;

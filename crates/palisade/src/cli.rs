@@ -552,6 +552,8 @@ pub(crate) enum SchemaOf {
     Verification,
     /// The schema of lines of `lab denied -o json` about live connections that were cut
     Cut,
+    /// The schema of each line of `lab accepted -o json`
+    Acceptance,
     /// Every name that Palisade gives to something outside itself, as Markdown
     Names,
     /// Every command with its help, as Markdown

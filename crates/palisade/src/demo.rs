@@ -95,10 +95,24 @@ fn tried(lab: &mut Lab) -> Result<v1::ProbeReport> {
 /// The events of both nodes: one for each rule, and how many more there were. They come in any order.
 fn denials(heard: &Receiver<NodeEvent>) -> String {
     let mut by_rule: BTreeMap<(Option<String>, String), BTreeSet<String>> = BTreeMap::new();
+    let mut untold = String::new();
     for event in heard.try_iter() {
-        if let Event::Denied(denial) = event.event {
-            let denial = denial.report();
-            by_rule.entry((denial.direction.clone(), denial.sentence.clone())).or_default().insert(text::denial(&denial));
+        match event.event {
+            Event::Denied(denial) => {
+                let denial = denial.report();
+                by_rule.entry((denial.direction.clone(), denial.sentence.clone())).or_default().insert(text::denial(&denial));
+            }
+            Event::Suppressed { by, connections } => {
+                untold.push_str(&format!("  {connections} more within a second, {}\n", by.sentence()));
+            }
+            Event::DeniedAgain(_)
+            | Event::Accepted(_)
+            | Event::AcceptedMore { .. }
+            | Event::Lost(_)
+            | Event::Cut(_)
+            | Event::Bypassed(_)
+            | Event::Restored { .. }
+            | Event::Failed(_) => {}
         }
     }
     let told = |lines: &BTreeSet<String>| {
@@ -106,7 +120,7 @@ fn denials(heard: &Receiver<NodeEvent>) -> String {
         let more = if lines.len() > 1 { format!("  (and {} more)", lines.len() - 1) } else { String::new() };
         format!("  {first}{more}\n")
     };
-    by_rule.values().map(told).collect()
+    by_rule.values().map(told).collect::<String>() + &untold
 }
 
 fn explanation(input: &Input) -> Result<String> {

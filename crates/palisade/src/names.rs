@@ -24,6 +24,7 @@ pub(crate) const NAMES: &[(&str, &str, &str)] = &[
     ("Verification", "kind", "the answer of `palisade verify` and of `palisade lab verify`"),
     ("KernelDump", "kind", "what a kernel holds: the file of `palisade verify --save-dump`"),
     ("Cut", "kind", "live connections that a change ended: a line of `palisade lab denied`"),
+    ("Acceptance", "kind", "an accepted connection that a policy wants logged: a line of `palisade lab accepted`"),
     (names::KEP2091_API_VERSION, "apiVersion", "KEP-2091's AdminNetworkPolicy in a live cluster; see labels.md"),
     (names::SHAPE, "annotation", "the shape that an AdminNetworkPolicy is written in"),
     (names::CONTROLLER_LABEL, "label", "the controller that a policy is for; Kubernetes' own, and read by us"),

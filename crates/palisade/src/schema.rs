@@ -25,6 +25,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<Outcome> {
         SchemaOf::Denial => schema_of::<v1::Denial>()?,
         SchemaOf::Verification => schema_of::<v1::Verification>()?,
         SchemaOf::Cut => schema_of::<v1::Cut>()?,
+        SchemaOf::Acceptance => schema_of::<v1::Acceptance>()?,
         SchemaOf::Names => names(),
         SchemaOf::Cli => commands(),
         SchemaOf::Lints => crate::lint::reference(),

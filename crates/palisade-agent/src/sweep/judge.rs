@@ -97,10 +97,10 @@ impl<'a> Judge<'a> {
         if !traced.accepted {
             let number = traced.origins.last().copied().unwrap_or(0);
             return Ok(match self.ruleset.origins.get(&number) {
-                Some(origin @ Origin::Policy { .. }) => Fate::Denied(names::by(&self.view.model, origin)),
+                Some(Origin::Policy { direction, reason }) => Fate::Denied(names::by(&self.view.model, *direction, reason.clone())),
                 // A guard is about one packet, and not about the connection that it belongs to.
                 Some(Origin::Guard(_)) => Fate::Lives,
-                None => Fate::Denied(DeniedBy::Unknown(number)),
+                Some(Origin::Accepted { .. }) | None => Fate::Denied(DeniedBy::Unknown(number)),
             });
         }
         let elsewhere = match (from_here, to_here) {

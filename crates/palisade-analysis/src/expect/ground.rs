@@ -43,6 +43,7 @@ impl<'m> Ground<'m> {
             pod_ranges: model.pod_ranges.clone(),
             completed: model.completed.clone(),
             foreign: Vec::new(),
+            logged: model.logged.clone(),
         };
         let half = |direction| model.policies.iter().map(|policy| half(policy, direction)).collect();
         let mut ground = Ground {

@@ -1,6 +1,7 @@
 //! Policy objects into policies. What cannot be read fails closed here and nowhere else (`cluster`).
 
 mod cluster;
+mod logging;
 mod network_policy;
 mod order;
 mod relations;
@@ -10,6 +11,7 @@ use palisade_model::{Model, Policy};
 
 use crate::sources::ObjectKey;
 
+pub(crate) use logging::logged;
 pub(crate) use order::merged_order;
 pub(crate) use relations::relations;
 

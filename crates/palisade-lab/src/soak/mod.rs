@@ -20,13 +20,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use palisade_agent::Event;
+use palisade_agent::{Established, Event};
 use palisade_engine::Decision;
 use palisade_kernel::{KernelError, Namespace, set_sysctl};
 use palisade_model::NodeId;
 
 use crate::lab::{Lab, LabError, NodeEvent};
-use crate::plan::{Families, Nodes, Options, Plan, PlanError, PodNetwork, plan, WhileUnknown};
+use crate::plan::{Families, Nodes, Options, Plan, PlanError, PodNetwork, WhileUnknown, plan};
 use crate::question::Speaker;
 
 pub use change::Kind;
@@ -105,7 +105,8 @@ impl From<KernelError> for SoakError {
     }
 }
 
-const OPTIONS: Options = Options { nodes: Nodes::AsRead, families: Families::Both, network: PodNetwork::Routed, unknown: WhileUnknown::CLOSED };
+const OPTIONS: Options =
+    Options { nodes: Nodes::AsRead, families: Families::Both, network: PodNetwork::Routed, unknown: WhileUnknown::CLOSED };
 
 /// Connections that nobody answers are forgotten soon: there is a new one with each packet.
 const FORGET: [(&str, &str); 3] = [
@@ -120,7 +121,8 @@ pub fn soak(options: &SoakOptions, mut progress: impl FnMut(usize)) -> Result<So
     let plan = plan(&world.model(), &OPTIONS)?;
     let classes: Arc<[Class]> = classes(&plan).into();
     let (events, heard) = channel();
-    let (lab, _) = Lab::up(plan, events, |_| {})?;
+    // Nothing that is sent here is ever answered, so there is no connection to end; but there are many entries to look at.
+    let (lab, _) = Lab::up_with(plan, Established::Keep, events, |_| {})?;
     let ledger = Arc::new(Ledger::default());
     let (orders, obeyed) = channel();
     let traffic = Traffic::new(Arc::clone(&classes), Arc::clone(&ledger), obeyed, options.seed).map_err(SoakError::Packets)?;
@@ -285,6 +287,7 @@ impl Soak {
         for NodeEvent { node, event } in self.heard.try_iter() {
             match event {
                 Event::Denied(_) | Event::DeniedAgain(_) | Event::Lost(_) | Event::Cut(_) => {}
+                Event::Suppressed { .. } | Event::Accepted(_) | Event::AcceptedMore { .. } => {}
                 Event::Restored { checked, by } => self.incidents.push(format!("change {number}, {node}: {checked:?} by {by}")),
                 Event::Bypassed(finding) => self.incidents.push(format!("change {number}, {node}: {}", finding.sentence)),
                 Event::Failed(why) => self.incidents.push(format!("change {number}, {node}: {why}")),

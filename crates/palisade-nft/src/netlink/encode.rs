@@ -10,7 +10,7 @@ use crate::netlink::map::{self, Element, Shape};
 use crate::netlink::rule;
 use crate::netlink::uapi::{chain, element, flag, message, rule as rule_attribute, set, table};
 use crate::object::{Object, Unwritable};
-use crate::ruleset::{Hook, INGRESS_PRIORITY, LinkName, Match, Rule};
+use crate::ruleset::{Hook, INGRESS_PRIORITY, LinkName, Match, Rule, quotable};
 use crate::transaction::map::Map;
 use crate::transaction::{Change, Places, Transaction};
 
@@ -261,8 +261,7 @@ fn rule_comment(object: &Object, text: &str) -> Result<Vec<u8>, Unwritable> {
     if text.contains('\0') {
         return Err(odd("its comment contains a zero byte".to_owned()));
     }
-    // nft has no way to quote a quote; `Rule::as_kept` and `render` do the same.
-    Ok(comment(&text.replace('"', "'")))
+    Ok(comment(&quotable(text)))
 }
 
 /// A comment as nft keeps it: kind 0, length with the final zero, text.

@@ -67,6 +67,7 @@ fn ruleset() -> Ruleset {
             "sources4".to_owned(),
             SourceSet { family: Address::V4, elements: BTreeSet::from([("veth1".to_owned(), address(POD))]) },
         )]),
+        addresses: BTreeMap::new(),
         pairs: BTreeMap::from([(
             "self4".to_owned(),
             PairSet { family: Address::V4, elements: BTreeSet::from([(address(POD), address(POD))]) },

@@ -35,6 +35,7 @@ pub(crate) enum LabCommand {
     Denied(DeniedArgs),
     Verify(VerifyArgs),
     Soak(SoakArgs),
+    Accepted(AcceptedArgs),
     Down(DownArgs),
 }
 
@@ -238,6 +239,28 @@ pub(crate) struct VerifyArgs {
     #[arg(long)]
     pub(crate) repair: bool,
     /// text for people, json for programs: one object a node (`palisade schema verification` is its schema)
+    #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
+    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) lab: NameArgs,
+}
+
+/// What policies asked to have logged of the connections they accept
+///
+/// A policy with the annotation `palisade.dev/log: accepted` has each connection told that one of its rules accepts; with `ingress#0,egress#1` only
+/// those of these rules. A connection that one end accepts and the other denies is in both lists. Nothing is logged unless a policy asks.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  palisade lab accepted
+  palisade lab accepted --follow -o json | jq -r .from.pod
+
+Exit codes: 0, also when nothing was logged; 2 when no lab is up.")]
+pub(crate) struct AcceptedArgs {
+    /// Go on with what is accepted from now on, until Ctrl-C
+    #[arg(long)]
+    pub(crate) follow: bool,
+    /// text for people, json for programs: one object a line (`palisade schema acceptance` is its schema)
     #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
     pub(crate) output: Output,
     #[command(flatten)]

@@ -28,6 +28,20 @@ pub(crate) enum Entry {
     Denied(Box<v1::Denial>),
     /// Live connections that a change ended.
     Cut(Box<v1::Cut>),
+    /// Denied connections beyond those that a node tells of in a second.
+    Suppressed {
+        node: String,
+        by: String,
+        connections: u64,
+    },
+    /// As a policy asked to have it logged.
+    Accepted(Box<v1::Acceptance>),
+    /// Accepted connections beyond those that a node tells of in a second.
+    AcceptedMore {
+        node: String,
+        by: String,
+        connections: u64,
+    },
     /// Logged packets that were never read.
     Lost {
         node: String,
@@ -35,6 +49,21 @@ pub(crate) enum Entry {
     },
     /// Something about the lab itself.
     Note(String),
+}
+
+impl Entry {
+    /// What stands in no list of connections, in a line.
+    pub(crate) fn aside(&self) -> Option<String> {
+        match self {
+            Entry::Denied(_) | Entry::Accepted(_) | Entry::Cut(_) => None,
+            Entry::AcceptedMore { node, by, connections } => {
+                Some(format!("node {node}: {connections} more accepted within a second, {by}\n"))
+            }
+            Entry::Suppressed { node, by, connections } => Some(format!("node {node}: {connections} more denied within a second, {by}\n")),
+            Entry::Lost { node, packets } => Some(format!("node {node}: {packets} logged packets were not read in time\n")),
+            Entry::Note(note) => Some(format!("{note}\n")),
+        }
+    }
 }
 
 /// A part of the history.

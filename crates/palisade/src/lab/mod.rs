@@ -43,6 +43,7 @@ pub(crate) fn run(args: &LabArgs, printer: Printer) -> Result<Outcome> {
             ask(&args.lab.name, &request, printer)
         }
         LabCommand::Soak(args) => soak::run(args, printer),
+        LabCommand::Accepted(args) => ask(&args.lab.name, &Request::Accepted { follow: args.follow, output: output(args.output) }, printer),
         LabCommand::Down(args) => down(&args.lab.name, printer),
     }
 }

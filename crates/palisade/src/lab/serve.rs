@@ -193,6 +193,9 @@ fn hear(server: &Server, NodeEvent { node, event }: NodeEvent) {
         Event::Denied(denial) => Entry::Denied(Box::new(denial.report())),
         // Counted by its node.
         Event::DeniedAgain(_) => return,
+        Event::Suppressed { by, connections } => Entry::Suppressed { node: node.to_string(), by: by.sentence(), connections },
+        Event::Accepted(it) => Entry::Accepted(Box::new(it.report())),
+        Event::AcceptedMore { by, connections } => Entry::AcceptedMore { node: node.to_string(), by: by.sentence(), connections },
         Event::Lost(packets) => Entry::Lost { node: node.to_string(), packets },
         Event::Restored { checked, by } => Entry::Note(format!("node {node}: {by} {} the table; it was put back", did(checked))),
         Event::Bypassed(finding) => Entry::Note(format!("node {node}: unenforceable[{}]: {}", finding.name, finding.sentence)),
@@ -238,11 +241,13 @@ fn follow(history: &History, printer: Printer, ended: &std::sync::mpsc::Receiver
         let Since { entries, next, .. } = history.since(place, Duration::from_millis(200));
         place = next;
         for entry in entries {
-            match entry {
-                Entry::Denied(denial) => printer.out(&text::denial(&denial))?,
-                Entry::Cut(cut) => printer.out(&text::cut(&cut))?,
-                Entry::Lost { node, packets } => printer.err(&format!("node {node}: {packets} denied packets were not read in time\n"))?,
-                Entry::Note(note) => printer.err(&format!("{note}\n"))?,
+            match &entry {
+                Entry::Denied(denial) => printer.out(&text::denial(denial))?,
+                Entry::Cut(cut) => printer.out(&text::cut(cut))?,
+                Entry::Accepted(it) => printer.out(&text::acceptance(it))?,
+                Entry::Suppressed { .. } | Entry::AcceptedMore { .. } | Entry::Lost { .. } | Entry::Note(_) => {
+                    printer.err(&entry.aside().unwrap_or_default())?
+                }
             }
         }
     }

@@ -27,6 +27,13 @@ const MOST_PROBES: usize = 50_000;
 /// Who calls from outside of the cluster, unless somebody of it has the address.
 const OUTSIDE: [&str; 4] = ["203.0.113.7", "198.51.100.7", "2001:db8::7", "2001:db8:1::7"];
 
+/// Which connections somebody wants to hear of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    Denied,
+    Accepted,
+}
+
 /// A part of an answer, to whoever asked.
 type Say<'a> = &'a mut dyn FnMut(Frame) -> io::Result<()>;
 
@@ -66,7 +73,8 @@ impl Server {
         let answered = match request {
             Request::Status { output } => self.tell_status(output, say),
             Request::Probe { one, output } => self.probe(one.as_ref(), output, say),
-            Request::Denied { follow, output } => self.denied(follow, output, say),
+            Request::Denied { follow, output } => self.told(Which::Denied, follow, output, say),
+            Request::Accepted { follow, output } => self.told(Which::Accepted, follow, output, say),
             Request::Counted => self.counted(say),
             Request::Where { of } => self.tell_where(&of, say),
             Request::Verify { node, repair, output } => self.verify(node.as_deref(), repair, output, say),
@@ -131,7 +139,7 @@ impl Server {
             status.services = services(model);
             status.policies = model.policies.len();
             let totals = lab.totals();
-            status.denied_connections = totals.events;
+            status.denied_connections = totals.events + totals.suppressed;
             status.denied_packets = totals.packets;
             status.lost_packets = totals.lost;
         }
@@ -174,7 +182,7 @@ impl Server {
         Ok(code(&report, one.is_some()))
     }
 
-    fn denied(&self, follow: bool, output: Output, say: Say<'_>) -> Result<u8> {
+    fn told(&self, which: Which, follow: bool, output: Output, say: Say<'_>) -> Result<u8> {
         let mut place = 0;
         loop {
             let patience = if follow { Duration::from_millis(500) } else { Duration::ZERO };
@@ -184,19 +192,31 @@ impl Server {
                 say(Frame::Err(format!("{missed} earlier events are not kept any more\n")))?;
             }
             for entry in entries {
-                match entry {
-                    Entry::Denied(denial) => say(Frame::Out(match output {
-                        Output::Text => text::denial(&denial),
-                        Output::Json => serde_json::to_string(&denial)? + "\n",
+                match (&entry, which) {
+                    (Entry::Denied(denial), Which::Denied) => say(Frame::Out(match output {
+                        Output::Text => text::denial(denial),
+                        Output::Json => serde_json::to_string(denial)? + "\n",
                     }))?,
-                    Entry::Cut(cut) => say(Frame::Out(match output {
-                        Output::Text => text::cut(&cut),
-                        Output::Json => serde_json::to_string(&cut)? + "\n",
+                    (Entry::Cut(cut), Which::Denied) => say(Frame::Out(match output {
+                        Output::Text => text::cut(cut),
+                        Output::Json => serde_json::to_string(cut)? + "\n",
                     }))?,
-                    Entry::Lost { node, packets } => {
-                        say(Frame::Err(format!("node {node}: {packets} denied packets were not read in time\n")))?;
+                    (Entry::Accepted(it), Which::Accepted) => say(Frame::Out(match output {
+                        Output::Text => text::acceptance(it),
+                        Output::Json => serde_json::to_string(it)? + "\n",
+                    }))?,
+                    (Entry::Suppressed { .. }, Which::Denied) | (Entry::AcceptedMore { .. }, Which::Accepted) | (Entry::Lost { .. }, _) => {
+                        say(Frame::Err(entry.aside().unwrap_or_default()))?;
                     }
-                    Entry::Note(_) => {}
+                    (
+                        Entry::Denied(_)
+                        | Entry::Cut(_)
+                        | Entry::Accepted(_)
+                        | Entry::Suppressed { .. }
+                        | Entry::AcceptedMore { .. }
+                        | Entry::Note(_),
+                        _,
+                    ) => {}
                 }
             }
             if !follow {

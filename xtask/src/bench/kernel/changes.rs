@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use palisade_engine::compile;
 use palisade_kernel::{Kernel as _, Links, Namespace, Nftables};
-use palisade_model::{EndpointId, Model};
+use palisade_model::{Action, Direction, EndpointId, Model, Rule, RuleRef};
 use palisade_nft::{Change, Ids, LinkName, NodeView, PodLinks, Ruleset, Step, Transaction, Unknown, lower, plan};
 
 use super::cluster::{LOCAL, NODE, Size, is_called};
@@ -45,6 +45,18 @@ pub(super) fn lowered(size: Size, pods: &[Pod]) -> Lowered {
         model.endpoints.pop();
     }
     Lowered { size, ruleset, lowering, grown }
+}
+
+/// The ruleset of a cluster in which every policy wants to have logged what it accepts.
+pub(super) fn logging(size: Size) -> Ruleset {
+    let mut model = size.model();
+    for policy in &model.policies {
+        for direction in Direction::BOTH {
+            let rule = |it: &Rule| RuleRef { policy: policy.origin.clone(), direction, index: it.index, name: it.name.clone() };
+            model.logged.extend(policy.rules.of(direction).iter().filter(|it| it.action == Action::Accept).map(rule));
+        }
+    }
+    of_node(&model, &mut Ids::default())
 }
 
 /// With the sources of the called pods bound to their link, which is closed to others. Callers share theirs with pods of other nodes, so it is not a pod's.

@@ -13,8 +13,9 @@ mod rulesets;
 mod traffic;
 
 use anyhow::{Context as _, Result, bail};
+use palisade_nft::Ruleset;
 
-use self::changes::{Lowered, Pod, lowered};
+use self::changes::{Lowered, Pod, logging, lowered};
 use self::cluster::{PolicyTypes, Size, Stack};
 use self::rows::Rows;
 use crate::bench::{clock, optimized};
@@ -71,6 +72,8 @@ struct Clusters {
     by_size: Vec<Lowered>,
     /// Both directions and both families.
     dual: Lowered,
+    /// The second of `by_size` again, in which every policy wants to have logged what it accepts.
+    logging: Ruleset,
 }
 
 impl Clusters {
@@ -85,10 +88,11 @@ impl Clusters {
             let large = large.map(|size| scope.spawn(move || lowered(size, &[Pod::Local])));
             let mut by_size = vec![lowered(small, &[]), lowered(medium, &[Pod::Remote, Pod::Local])];
             let dual = lowered(dual, &[]);
+            let logging = logging(medium);
             if let Some(large) = large {
                 by_size.push(large.join().map_err(|_| anyhow::anyhow!("lowering has panicked"))?);
             }
-            Ok(Clusters { by_size, dual })
+            Ok(Clusters { by_size, dual, logging })
         })
     }
 }

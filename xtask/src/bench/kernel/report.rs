@@ -14,6 +14,7 @@ pub(super) fn traffic(rows: &Rows) -> Result<()> {
     let per_second = |title| Table { title, unit: "/s", scale: 1.0, digits: 0 };
     let nanoseconds = |title| Table { title, unit: "ns", scale: 1e9, digits: 0 };
     print(rows, Measure::Connections, &per_second("new TCP connections per CPU second"))?;
+    print(rows, Measure::ConnectionsLogged, &per_second("the same, each logged to a reader"))?;
     print(rows, Measure::Established, &per_second("established UDP packets per CPU second"))?;
     print(rows, Measure::Denied, &nanoseconds("denied UDP packet, CPU time, no reader"))?;
     print(rows, Measure::DeniedAndLogged, &nanoseconds("the same, logged to a reader"))?;
@@ -24,6 +25,7 @@ fn print(rows: &Rows, measure: Measure, table: &Table<'_>) -> Result<()> {
     // Nothing is logged over the baseline, so a logged packet is compared with one that is not.
     let compared = match measure {
         Measure::DeniedAndLogged => Measure::Denied,
+        Measure::ConnectionsLogged => Measure::Connections,
         measure @ (Measure::Connections | Measure::Established | Measure::Denied | Measure::Reading) => measure,
     };
     let mut lines: Vec<Line<'_>> = Vec::new();

@@ -20,6 +20,8 @@ use crate::bench::clock::timed;
 pub(super) enum Measure {
     /// New connections in a second of CPU time.
     Connections,
+    /// The same, each logged to a reader that reads later.
+    ConnectionsLogged,
     /// Packets of established flows in a second of CPU time.
     Established,
     /// Seconds of CPU time for a denied packet, if nobody reads the log.
@@ -33,6 +35,7 @@ pub(super) enum Measure {
 const MAIN: &[Measure] = &[Measure::Connections, Measure::Established, Measure::Denied];
 const UNFILTERED: &[Measure] = &[Measure::Connections, Measure::Established];
 const PALISADE: &[Measure] = &[Measure::Connections, Measure::Established, Measure::Denied, Measure::DeniedAndLogged];
+const LOGGING: &[Measure] = &[Measure::Connections, Measure::ConnectionsLogged];
 const SIDE: &[Measure] = &[Measure::Connections, Measure::Denied];
 
 /// One line of the tables.
@@ -60,6 +63,8 @@ pub(super) struct Rows {
 
 /// The row of conntrack alone, which comes second.
 const CONNTRACK: usize = 1;
+/// What every policy accepts is logged.
+const LOGGED: &str = "palisade, 1000 policies, all logging";
 /// How often a reader is asked for the rest of its events.
 const READS: usize = 200;
 /// Operations before the first measurement, to see how many fit into a turn.
@@ -93,6 +98,7 @@ impl Rows {
         for Lowered { size, ruleset, .. } in &clusters.by_size {
             rows.add(&format!("palisade, {} policies", size.policies), &Loaded::Own(ruleset), &plain, PALISADE)?;
         }
+        rows.add(LOGGED, &Loaded::Own(&clusters.logging), &plain, LOGGING)?;
         let name = format!("palisade, {} policies", clusters.dual.size.policies);
         let [_, side @ ..] = all;
         rows.add(&name, &Loaded::Own(&clusters.dual.ruleset), &side, SIDE)?;
@@ -162,7 +168,7 @@ impl Rows {
                 let count = row.counts.get(measure).copied().unwrap_or(TRIAL);
                 let seconds = row.measure(ground, *measure, count).with_context(|| format!("`{}`, {measure:?}", row.name))?;
                 let value = match measure {
-                    Measure::Connections | Measure::Established => 1.0 / seconds,
+                    Measure::Connections | Measure::ConnectionsLogged | Measure::Established => 1.0 / seconds,
                     Measure::Denied | Measure::DeniedAndLogged | Measure::Reading => seconds,
                 };
                 row.values.entry(*measure).or_default().push(value);
@@ -191,6 +197,12 @@ impl Row {
         let traffic = &mut self.traffic;
         let ((), took) = match measure {
             Measure::Connections => timed(|| traffic.connections(count))?,
+            Measure::ConnectionsLogged => {
+                let mut log = ground.router.run(|| Log::open(LOG_GROUP, LogOptions::default()))??;
+                let called = timed(|| traffic.connections(count))?;
+                read_all(&mut log, count)?;
+                called
+            }
             Measure::Established => {
                 traffic.establish()?;
                 timed(|| traffic.established(count))?

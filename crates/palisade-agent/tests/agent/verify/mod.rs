@@ -113,7 +113,18 @@ fn packets(node: &Node) -> Vec<Packet> {
                 for at in [At::Forward, At::Input, At::Ingress { link: "pod2".to_owned() }] {
                     let (source, destination, state) = (*source, *destination, CtState::New);
                     let (from_link, to_link) = (None, None);
-                    packets.push(Packet { at, source, destination, protocol, port, state, priority: 0, source_is_local: false, from_link, to_link });
+                    packets.push(Packet {
+                        at,
+                        source,
+                        destination,
+                        protocol,
+                        port,
+                        state,
+                        priority: 0,
+                        source_is_local: false,
+                        from_link,
+                        to_link,
+                    });
                 }
             }
         }
