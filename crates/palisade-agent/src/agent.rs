@@ -8,7 +8,9 @@ use nix::errno::Errno;
 use palisade_engine::compile;
 use palisade_kernel::{Kernel, KernelError};
 use palisade_model::{EndpointId, Model, NodeId};
-use palisade_nft::{Ids, NodeView, Origin, Ruleset, Statement, Step, Table, Transaction, Verdict, apply, load, lower, plan, replace};
+use palisade_nft::{
+    Ids, NodeView, Origin, PodLinks, Ruleset, Statement, Step, Table, Transaction, Unknown, Verdict, apply, load, lower, plan, replace,
+};
 
 /// How often something is tried that may go better the next time.
 const ATTEMPTS: usize = 5;
@@ -21,6 +23,8 @@ pub struct Agent<K> {
     /// What was applied last.
     wanted: Option<Ruleset>,
     standing: Standing,
+    unknown: Unknown,
+    uncovered: Vec<String>,
 }
 
 /// What the table holds, as far as one can know without looking.
@@ -87,12 +91,25 @@ pub enum AgentError {
 impl<K: Kernel> Agent<K> {
     /// An agent for the namespace that the kernel handle belongs to. Nothing is changed yet: what is in force stays so.
     pub fn new(kernel: K) -> Agent<K> {
-        Agent { kernel, ids: Ids::default(), wanted: None, standing: Standing::Unknown }
+        let unknown = Unknown::Closed(PodLinks::default());
+        Agent { kernel, ids: Ids::default(), wanted: None, standing: Standing::Unknown, unknown, uncovered: Vec::new() }
+    }
+
+    /// Says what becomes of pods that are not known, from the next `apply` on. Before, it is closed to them on the links of usual CNIs.
+    pub fn treat_unknown(&mut self, unknown: Unknown) {
+        self.unknown = unknown;
+    }
+
+    /// Links of pods that look like no pod's, as of the last `apply`: others like them stay open while they are not known.
+    pub fn uncovered(&self) -> &[String] {
+        &self.uncovered
     }
 
     /// Brings the table to what the model wants for a node. Links are the node's ends of its pods' links.
     pub fn apply(&mut self, model: &Model, node: NodeId, links: BTreeMap<EndpointId, String>) -> Result<Applied, AgentError> {
-        let wanted = lower(model, &compile(model), &NodeView { node, links }, &mut self.ids);
+        self.uncovered = uncovered(&links, &self.unknown);
+        let view = NodeView { node, links, unknown: self.unknown.clone() };
+        let wanted = lower(model, &compile(model), &view, &mut self.ids);
         let applied = match (self.wanted.take(), self.standing) {
             (Some(before), Standing::AsLeft) => {
                 let changed = self.change(&before, &wanted);
@@ -308,6 +325,13 @@ fn after(before: Option<&Ruleset>, steps: &[Step]) -> Option<Ruleset> {
     table
 }
 
+fn uncovered(links: &BTreeMap<EndpointId, String>, unknown: &Unknown) -> Vec<String> {
+    let Unknown::Closed(pods) = unknown else { return Vec::new() };
+    // On a bridge it is the bridge that counts.
+    let open = links.values().filter(|it| pods.bridges.is_empty() && !pods.covers(it));
+    open.cloned().collect()
+}
+
 /// What a look at the table found.
 enum Found {
     Same,
@@ -341,13 +365,14 @@ fn is_about_the_table(error: &KernelError) -> bool {
 
 /// What the kernel keeps of a ruleset: all but the origins.
 fn same(found: &Ruleset, wanted: &Ruleset) -> bool {
-    let Ruleset { chains, data, intervals, verdicts, sets, pairs, origins: _ } = found;
+    let Ruleset { chains, data, intervals, verdicts, sets, pairs, addresses, origins: _ } = found;
     *chains == wanted.chains
         && *data == wanted.data
         && *intervals == wanted.intervals
         && *verdicts == wanted.verdicts
         && *sets == wanted.sets
         && *pairs == wanted.pairs
+        && *addresses == wanted.addresses
 }
 
 #[cfg(test)]

@@ -81,6 +81,7 @@ impl DeniedBy {
                 Guard::ForgedNode => Broken::ForgedNode,
                 Guard::InvalidState => Broken::InvalidState,
                 Guard::NotABeginning => Broken::NotABeginning,
+                Guard::UnknownPod => Broken::UnknownPod,
             }),
         }
     }

@@ -37,7 +37,7 @@ impl Names {
     pub(crate) fn source(&self, address: IpAddr, by: &DeniedBy) -> Side {
         match by {
             DeniedBy::Guard(Guard::ForgedSource | Guard::ForgedNode) => Side { address, name: Name::Forged },
-            DeniedBy::Guard(Guard::InvalidState | Guard::NotABeginning) => self.side(address),
+            DeniedBy::Guard(Guard::InvalidState | Guard::NotABeginning | Guard::UnknownPod) => self.side(address),
             DeniedBy::Policy { .. } | DeniedBy::UnresolvedName { .. } | DeniedBy::Unknown(_) => self.side(address),
         }
     }

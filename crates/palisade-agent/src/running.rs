@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
@@ -12,7 +12,7 @@ use std::{fmt, io};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use palisade_kernel::{Changed, Frames, KernelError, Log, LogOptions, Monitor, Namespace, Nftables, Restored};
 use palisade_model::{EndpointId, Model, NodeId};
-use palisade_nft::LOG_GROUP;
+use palisade_nft::{LOG_GROUP, Unknown};
 
 use crate::agent::{Agent, AgentError, Applied, Checked, RuleCount};
 use crate::book::{Book, Limits, Taken, Totals};
@@ -98,7 +98,8 @@ pub enum StartError {
 pub(crate) struct Shared {
     pub(crate) agent: Mutex<Agent<Nftables>>,
     frames: Mutex<Frames>,
-    pub(crate) names: Mutex<Names>,
+    /// Who changes it goes before those who read: under a flood of denials these would leave no gap.
+    pub(crate) names: RwLock<Names>,
     pub(crate) desk: Desk,
     totals: Mutex<Totals>,
     stop: AtomicBool,
@@ -144,7 +145,7 @@ impl Running {
         let shared = Arc::new(Shared {
             agent: Mutex::new(Agent::new(nftables)),
             frames: Mutex::new(frames),
-            names: Mutex::new(Names::of(&Model::default(), &BTreeMap::new())),
+            names: RwLock::new(Names::of(&Model::default(), &BTreeMap::new())),
             desk: Desk::default(),
             totals: Mutex::default(),
             stop: AtomicBool::new(false),
@@ -177,6 +178,16 @@ impl Running {
         Ok(())
     }
 
+    /// Says what becomes of pods that are not known, from the next `apply` on. Before, it is closed to them on the links of usual CNIs.
+    pub fn treat_unknown(&self, unknown: Unknown) {
+        lock(&self.shared.agent).treat_unknown(unknown);
+    }
+
+    /// Links of pods that look like no pod's, as of the last `apply`: others like them stay open while they are not known.
+    pub fn uncovered(&self) -> Vec<String> {
+        lock(&self.shared.agent).uncovered().to_vec()
+    }
+
     /// Brings the node's table to what the model wants. Connections that it denies end soon after: `await_sweep` waits for that.
     pub fn apply(&self, model: &Model, node: NodeId, links: BTreeMap<EndpointId, String>) -> Result<Applied, AgentError> {
         let view = self.sweeper.as_ref().map(|sweeper| {
@@ -188,7 +199,7 @@ impl Running {
         // What the other table cannot see must not come in before it is in force.
         lock(&self.shared.frames).replace(&links.values().cloned().collect()).map_err(AgentError::Kept)?;
         // Nobody reads what was denied between the change and its names.
-        let mut names = lock(&self.shared.names);
+        let mut names = self.shared.names.write().unwrap_or_else(PoisonError::into_inner);
         let mut origins = agent.origins().clone();
         let applied = agent.apply(model, node, links)?;
         // What the table before denied may still be on its way.
@@ -281,9 +292,9 @@ impl Worker {
     }
 
     fn read(&mut self, report: &dyn Fn(Event)) {
-        let names = lock(&self.shared.names);
-        let (book, attention, start) = (&mut self.book, self.attention, self.start);
+        let (book, attention, start, shared) = (&mut self.book, self.attention, self.start, &self.shared);
         let read = self.log.read(Duration::ZERO, |logged| {
+            let names = shared.names.read().unwrap_or_else(PoisonError::into_inner);
             match (book.take(logged.payload, logged.prefix, &names, start.elapsed()), attention) {
                 (Taken::New(denial), _) => report(Event::Denied(denial)),
                 (Taken::Repeated, Attention::Packets) => {
@@ -305,7 +316,6 @@ impl Worker {
             Ok(_) => {}
             Err(error) => report(Event::Failed(error.to_string())),
         }
-        drop(names);
         *lock(&self.shared.totals) = self.book.totals();
     }
 

@@ -59,7 +59,7 @@ fn peer_cost(miss: &PeerMiss) -> usize {
         PeerMiss::NoAddress => 5,
         PeerMiss::NothingToCompare { .. } => 10,
         PeerMiss::NotAPod | PeerMiss::NotANode | PeerMiss::NoName => 20,
-        PeerMiss::Unreadable => 50,
+        PeerMiss::NotKnown | PeerMiss::Unreadable => 50,
     }
 }
 

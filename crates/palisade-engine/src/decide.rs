@@ -97,23 +97,39 @@ fn through_tiers(question: &Question<'_>, among: &[Selecting<'_>]) -> Walk {
     let mut tiers = Vec::with_capacity(3);
     let mut perhaps = None;
     let mut decided = None;
+    let mut unless_passed = None;
     for tier in [Tier::Admin, Tier::NetworkPolicy, Tier::Baseline] {
-        let step = match tier {
+        let (step, left) = match tier {
             Tier::Admin | Tier::Baseline => ordered_tier(question, among, tier, &mut perhaps),
-            Tier::NetworkPolicy => network_policy_tier(question, among),
+            Tier::NetworkPolicy => (network_policy_tier(question, among), Left::Never),
         };
         decided = final_word(&step);
+        // What an unknown pod may have passed by counts only if nothing below denies. Behind Baseline nothing does.
+        if (tier, left) == (Tier::Admin, Left::Perhaps) && matches!(decided, Some((Verdict::Accept, _))) {
+            unless_passed = decided.take();
+        }
         tiers.push(step);
         if decided.is_some() {
             break;
         }
     }
     // SPEC: semantics 0, step 6: what nobody decides is accepted.
-    let (verdict, reason) = decided.unwrap_or((Verdict::Accept, Reason::Default));
+    let (verdict, reason) = match (decided, unless_passed) {
+        (Some((Verdict::Accept, _)) | None, Some(accepted)) => accepted,
+        (decided, _) => decided.unwrap_or((Verdict::Accept, Reason::Default)),
+    };
     match (verdict, perhaps) {
         (Verdict::Deny, Some(rule)) => Walk { verdict: Verdict::DependsOnDns, reason: Reason::Rule(rule), tiers },
         (verdict, _) => Walk { verdict, reason, tiers },
     }
+}
+
+/// Whether a tier may have been left by a rule that passes, before it came to its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    Never,
+    /// If that rule speaks of the unknown pod at the other end.
+    Perhaps,
 }
 
 /// The verdict of a tier, if it ends the walk.
@@ -131,10 +147,11 @@ fn final_word(step: &TierStep) -> Option<(Verdict, Reason)> {
 }
 
 /// SPEC: semantics 2.2: by rank, then name; all rules of a policy before the next policy; the first match ends the tier.
-fn ordered_tier(question: &Question<'_>, among: &[Selecting<'_>], tier: Tier, perhaps: &mut Option<RuleRef>) -> TierStep {
+fn ordered_tier(question: &Question<'_>, among: &[Selecting<'_>], tier: Tier, perhaps: &mut Option<RuleRef>) -> (TierStep, Left) {
     let mut policies: Vec<&Selecting<'_>> = among.iter().filter(|it| it.policy.tier == tier).collect();
     policies.sort_by(|a, b| by_rank(a.policy, b.policy));
     let mut step = TierStep { tier, policies: origins(&policies), rules: Vec::new(), outcome: Outcome::NoMatch };
+    let mut left = Left::Never;
     for Selecting { policy, rules } in policies {
         for rule in rules {
             let result = question.try_rule(rule);
@@ -143,15 +160,16 @@ fn ordered_tier(question: &Question<'_>, among: &[Selecting<'_>], tier: Tier, pe
                 Match::Yes { .. } => step.outcome = Outcome::Matched(rule.action),
                 // Conversion leaves domain names in Accept rules only, so this can only open.
                 Match::DependsOnDns { .. } => *perhaps = perhaps.take().or(Some(reference.clone())),
+                Match::No { .. } if question.may_pass(rule) => left = Left::Perhaps,
                 Match::No { .. } => {}
             }
             step.rules.push(RuleStep { rule: reference, action: rule.action, result });
             if step.outcome != Outcome::NoMatch {
-                return step;
+                return (step, left);
             }
         }
     }
-    step
+    (step, left)
 }
 
 /// SPEC: semantics 0, step 4: additive, without order, and final for a pod that is isolated in this direction.

@@ -10,6 +10,7 @@ mod matching;
 mod relative;
 mod signature;
 mod trace;
+mod unknown;
 
 pub use compile::{
     Alike, AlikeApart, Change, Compiled, Known, LetPass, Meeting, NodeProgram, OnNode, PortSetId, PortSets, Reach, ReachEnd, Role, Seen,

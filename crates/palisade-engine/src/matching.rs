@@ -19,7 +19,7 @@ pub(crate) struct Question<'a> {
 
 impl<'a> Question<'a> {
     /// The other end.
-    fn peer(&self) -> &'a End {
+    pub(crate) fn peer(&self) -> &'a End {
         match self.direction {
             Direction::Egress => &self.flow.to,
             Direction::Ingress => &self.flow.from,
@@ -33,6 +33,9 @@ impl<'a> Question<'a> {
     }
 
     pub(crate) fn try_rule(&self, rule: &Rule) -> Match {
+        if self.is_of_unknown_pod() {
+            return self.try_unknown(rule);
+        }
         let peers = self.try_peers(&rule.peers);
         let ports = self.try_ports(&rule.ports);
         match (peers, ports) {
@@ -128,7 +131,7 @@ impl<'a> Question<'a> {
         Err(misses)
     }
 
-    fn try_port(&self, entry: &PortMatch) -> Result<(), PortMiss> {
+    pub(crate) fn try_port(&self, entry: &PortMatch) -> Result<(), PortMiss> {
         let flow = self.flow;
         match entry {
             PortMatch::Numbers { protocol, .. } if flow.protocol != Protocol::Port(*protocol) => Err(PortMiss::Protocol(*protocol)),
@@ -164,7 +167,7 @@ enum Hit {
     No(PeerMisses),
 }
 
-fn in_blocks(end: &End, blocks: &[IpBlock]) -> Result<(), PeerMiss> {
+pub(crate) fn in_blocks(end: &End, blocks: &[IpBlock]) -> Result<(), PeerMiss> {
     let Some(address) = end.address else { return Err(PeerMiss::NoAddress) };
     if blocks.iter().any(|block| block.contains(address)) {
         return Ok(());

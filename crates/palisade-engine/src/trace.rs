@@ -125,6 +125,8 @@ pub enum PeerMiss {
     Excepted(ipnet::IpNet),
     /// It selects nodes, and the other end is none.
     NotANode,
+    /// It does not cover every pod, and of the one at the other end only the address is known.
+    NotKnown,
     /// It names domains, and these cannot be names of the other end.
     NoName,
     /// It could not be read.

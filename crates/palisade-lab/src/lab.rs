@@ -10,15 +10,16 @@ use std::time::Duration;
 
 use palisade_agent::{AgentError, Attention, Denial, Established, Event, RuleCount, Running, Settings, StartError, Swept, Totals};
 use palisade_kernel::{KernelError, Namespace, Services};
-use palisade_model::{ContainerPort, EndpointId, NodeId, PodName};
+use palisade_model::{ContainerPort, EndpointId, Model, NodeId, PodName};
+use palisade_nft::{LinkName, PodLinks, Unknown};
 
 use crate::files;
 use crate::listen::{Listeners, Listening};
-use crate::plan::{Plan, PodNetwork};
+use crate::plan::{Plan, PodNetwork, WhileUnknown};
 use crate::probe::{Numbers, probe};
 use crate::question::{Finding, Question, Speaker};
 use crate::services::rules;
-use crate::topology::{Became, Fabric, NodePlace, PodPlace, join_neighbours};
+use crate::topology::{BRIDGE, Became, Fabric, LINK_OF_POD, NodePlace, PodPlace, join_neighbours};
 
 /// How long a probe waits for proof. Denials and answers take milliseconds; the rest is for a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -58,6 +59,15 @@ struct Pod {
     ports: Vec<ContainerPort>,
     listening: Vec<Listening>,
     place: PodPlace,
+    policy: PolicyOf,
+}
+
+/// Whether a pod's policy is in force on its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PolicyOf {
+    Awaited,
+    /// Its link had been up for this long by then.
+    InForce(Duration),
 }
 
 /// Something that a node of the lab says.
@@ -81,6 +91,13 @@ struct Report {
 pub struct NodeCounts {
     pub node: Box<str>,
     pub rules: Vec<RuleCount>,
+}
+
+/// How long a pod had its link before its policy was in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClosedFor {
+    pub pod: PodName,
+    pub time: Duration,
 }
 
 /// How far a lab is.
@@ -149,17 +166,17 @@ impl Lab {
         self.enforce_all(&mut step)
     }
 
-    /// Nodes, pods and links of another plan, and nothing of its policies yet.
-    pub(crate) fn build(&mut self, plan: Plan, step: &mut impl FnMut(String)) -> Result<(), LabError> {
+    /// Brings the links and addresses of the lab to another plan, and tells no agent: policy is what it was, also for pods that are new.
+    pub fn build(&mut self, plan: Plan, mut step: impl FnMut(String)) -> Result<(), LabError> {
         let needed = files::needed(&plan);
         files::allow(needed).map_err(|hard| LabError::Files { needed, hard })?;
         self.plan = plan;
         self.remove_what_is_not_planned()?;
         for at in 0..self.plan.model.nodes.len() {
-            self.add_node(NodeId(at), step)?;
+            self.add_node(NodeId(at), &mut step)?;
         }
         for at in 0..self.plan.model.endpoints.len() {
-            self.add_pod(EndpointId(at), step)?;
+            self.add_pod(EndpointId(at), &mut step)?;
         }
         if self.plan.network == PodNetwork::Bridged {
             self.join_bridges()?;
@@ -169,7 +186,7 @@ impl Lab {
 
     /// Policy on every node, on all at the same time as in any cluster, then Services and listeners.
     pub(crate) fn enforce_all(&mut self, step: &mut impl FnMut(String)) -> Result<Vec<String>, LabError> {
-        let model = &self.plan.model;
+        let (model, unknown) = (&self.plan.model, unknown(&self.plan));
         let named = |at: usize| Some((NodeId(at), &model.nodes.get(at)?.name));
         let nodes: Vec<(NodeId, &Box<str>)> = (0..model.nodes.len()).filter_map(named).collect();
         std::thread::scope(|scope| {
@@ -177,6 +194,7 @@ impl Lab {
                 .iter()
                 .filter_map(|(id, name)| {
                     let (agent, links) = (&self.nodes.get(*name)?.agent, self.links(*id));
+                    agent.treat_unknown(unknown.clone());
                     Some((*name, scope.spawn(move || agent.apply(model, *id, links))))
                 })
                 .collect();
@@ -187,6 +205,7 @@ impl Lab {
             })
         })?;
         for at in 0..self.plan.model.nodes.len() {
+            self.is_enforced(NodeId(at));
             self.serve(NodeId(at))?;
         }
         let unswept = self.nodes.iter().filter(|(_, node)| node.agent.await_sweep(SWEEP) == Swept::NotAll);
@@ -194,6 +213,28 @@ impl Lab {
             unswept.map(|(name, _)| format!("node {name}: connections that are denied now may still live")).collect();
         notes.extend(self.listen());
         Ok(notes)
+    }
+
+    /// Tells the agent of one node what the plan says.
+    pub fn tell(&mut self, node: &str) -> Result<(), LabError> {
+        let at = self.plan.model.nodes.iter().position(|it| *it.name == *node);
+        let Some(id) = at.map(NodeId) else { return Ok(()) };
+        if let Some(known) = self.nodes.get(node) {
+            known.agent.treat_unknown(unknown(&self.plan));
+            let applied = known.agent.apply(&self.plan.model, id, self.links(id));
+            applied.map_err(|error| LabError::Agent { node: node.into(), error })?;
+        }
+        self.is_enforced(id);
+        self.serve(id)
+    }
+
+    /// How long each pod waited for its policy, by name.
+    pub fn closed_for(&self) -> Vec<ClosedFor> {
+        let each = self.pods.iter().filter_map(|(name, pod)| match pod.policy {
+            PolicyOf::InForce(time) => Some(ClosedFor { pod: name.clone(), time }),
+            PolicyOf::Awaited => None,
+        });
+        each.collect()
     }
 
     /// What it was built from.
@@ -330,6 +371,9 @@ impl Lab {
         let addresses = self.plan.own_node_addresses(id);
         let place = self.fabric.add_node(addresses.clone(), self.plan.network)?;
         let agent = self.start_agent(&node.name, &place)?;
+        // Before it has pods: they come to a node that knows none of them.
+        let closed = agent.apply(&Model::default(), id, BTreeMap::new());
+        closed.map_err(|error| LabError::Agent { node: node.name.clone(), error })?;
         let services = place.place.namespace.run(Services::open)??;
         let added = Node { agent, services, listening: Vec::new(), place, addresses };
         self.nodes.insert(node.name.clone(), added);
@@ -340,7 +384,9 @@ impl Lab {
         let (report, node) = (self.report.clone(), Box::<str>::from(name));
         let settings = Settings { attention: Attention::Packets, established: self.established, ..Settings::default() };
         let started = Running::start_as(&place.place.namespace, settings, move |event| report.take(&node, event));
-        started.map_err(|error| LabError::Start { node: name.into(), error })
+        let agent = started.map_err(|error| LabError::Start { node: name.into(), error })?;
+        agent.treat_unknown(unknown(&self.plan));
+        Ok(agent)
     }
 
     fn add_pod(&mut self, id: EndpointId, step: &mut impl FnMut(String)) -> Result<(), LabError> {
@@ -352,7 +398,8 @@ impl Lab {
             return Ok(());
         }
         let place = self.fabric.add_pod(&mut node.place, &endpoint.name, self.plan.own_addresses(id))?;
-        self.pods.insert(endpoint.name.clone(), Pod { node: home, ports: Vec::new(), listening: Vec::new(), place });
+        let policy = PolicyOf::Awaited;
+        self.pods.insert(endpoint.name.clone(), Pod { node: home, ports: Vec::new(), listening: Vec::new(), place, policy });
         Ok(())
     }
 
@@ -362,6 +409,14 @@ impl Lab {
             join_neighbours(&mut of_node)?;
         }
         Ok(())
+    }
+
+    /// Policy of a node is in force, and its pods know since when.
+    fn is_enforced(&mut self, id: NodeId) {
+        let Some(node) = self.plan.model.node(id) else { return };
+        for pod in self.pods.values_mut().filter(|it| it.node == node.name && it.policy == PolicyOf::Awaited) {
+            pod.policy = PolicyOf::InForce(pod.place.up.elapsed());
+        }
     }
 
     fn serve(&mut self, id: NodeId) -> Result<(), LabError> {
@@ -402,6 +457,16 @@ impl Lab {
         }
         notes
     }
+}
+
+/// What the nodes of a lab do with pods that they do not know.
+fn unknown(plan: &Plan) -> Unknown {
+    let WhileUnknown::Closed { exempt, .. } = &plan.unknown else { return Unknown::Open };
+    let (names, bridges) = match plan.network {
+        PodNetwork::Routed => (BTreeSet::from([LinkName::Beginning(LINK_OF_POD.to_owned())]), BTreeSet::new()),
+        PodNetwork::Bridged => (BTreeSet::new(), BTreeSet::from([BRIDGE.to_owned()])),
+    };
+    Unknown::Closed(PodLinks { names, bridges, exempt: exempt.clone() })
 }
 
 impl Report {

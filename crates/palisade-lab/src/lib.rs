@@ -18,8 +18,8 @@ mod soak;
 mod topology;
 mod trial;
 
-pub use lab::{Lab, LabError, NodeCounts, NodeEvent, Progress};
-pub use plan::{Families, Nodes, Options, Plan, PlanError, PodNetwork, plan};
+pub use lab::{ClosedFor, Lab, LabError, NodeCounts, NodeEvent, Progress};
+pub use plan::{Families, Nodes, Options, Plan, PlanError, PodNetwork, WhileUnknown, plan};
 pub use question::{Finding, Question, Speaker};
 pub use soak::{Agents, Breach, Broken, Count, Kills, Kind, SoakError, SoakOptions, Soaked, Start, be_agent, soak};
 pub use trial::{Answers, NotShown, Trial, everybody, trials};

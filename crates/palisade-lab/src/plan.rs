@@ -4,19 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
-use palisade_model::{Endpoint, EndpointId, Family, Labels, Model, Node, NodeId, Place, PodName, Reached, ServiceKind};
+use palisade_model::{Endpoint, EndpointId, Family, IpBlock, Labels, Model, Node, NodeId, Place, PodName, Reached, ServiceKind};
 
 /// What the manifests leave open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     pub nodes: Nodes,
     pub families: Families,
     pub network: PodNetwork,
+    pub unknown: WhileUnknown,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { nodes: Nodes::AsRead, families: Families::AsRead, network: PodNetwork::Routed }
+        let (nodes, families, network) = (Nodes::AsRead, Families::AsRead, PodNetwork::Routed);
+        Options { nodes, families, network, unknown: WhileUnknown::CLOSED }
     }
 }
 
@@ -46,12 +48,40 @@ pub enum PodNetwork {
     Bridged,
 }
 
+/// What becomes of pods whose links are there and whose policy is not in force yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WhileUnknown {
+    /// They are like anybody of the outside.
+    Open,
+    /// Nothing is from or for them on their own node, and to other nodes they are the worst that they could be.
+    Closed {
+        /// Where pods have their addresses from; empty for the lab's own choice.
+        ranges: Vec<IpNet>,
+        /// Addresses that are let through, since no pod has them.
+        exempt: BTreeSet<IpAddr>,
+    },
+}
+
+impl WhileUnknown {
+    /// As a lab is if nobody says otherwise.
+    pub const CLOSED: WhileUnknown = WhileUnknown::Closed { ranges: Vec::new(), exempt: BTreeSet::new() };
+
+    /// The ranges of pods, without what is exempt.
+    fn pod_ranges(&self, pools: &Pools) -> Vec<IpBlock> {
+        let WhileUnknown::Closed { ranges, exempt } = self else { return Vec::new() };
+        let ranges = if ranges.is_empty() { pools.ranges_of_pods().to_vec() } else { ranges.clone() };
+        let except = |range: &IpNet| exempt.iter().filter(|it| range.contains(*it)).map(|it| IpNet::from(*it)).collect();
+        ranges.into_iter().map(|it| IpBlock { except: except(&it), cidr: it.trunc() }).collect()
+    }
+}
+
 /// A whole lab.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// What was read, with the nodes and addresses that were open filled in. Every verdict about the lab is asked of this.
     pub model: Model,
     pub network: PodNetwork,
+    pub unknown: WhileUnknown,
     /// What was filled in, so that the next plan can do the same.
     pub(crate) given: Given,
 }
@@ -166,7 +196,8 @@ fn planned(read: &Model, options: &Options, mut given: Given) -> Result<Plan, Pl
             }
         }
     }
-    Ok(Plan { model, network: options.network, given })
+    model.pod_ranges = options.unknown.pod_ranges(&pools);
+    Ok(Plan { model, network: options.network, unknown: options.unknown.clone(), given })
 }
 
 /// The nodes that take pods without one.
@@ -286,6 +317,13 @@ impl Pools {
             nodes6: choose6([0x18, 0x19, 0x20]),
             services6: choose6([0x96, 0x97, 0x98]),
         }
+    }
+
+    /// What `of_pods` takes addresses from, for all nodes together.
+    fn ranges_of_pods(&self) -> [IpNet; 2] {
+        let [a, b] = self.pods;
+        let six = Ipv6Addr::new(0xfd00, 0x10, self.pods6, 0, 0, 0, 0, 0);
+        [IpNet::new_assert(IpAddr::from([a, b, 0, 0]), 16), IpNet::new_assert(six.into(), 48)]
     }
 
     fn of_nodes(&self, family: Family) -> Pool {

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Instant;
 
 use ipnet::IpNet;
 use palisade_kernel::{KernelError, Links, Namespace, NextHop, Route, set_sysctl, sysctl};
@@ -16,9 +17,11 @@ use crate::plan::PodNetwork;
 const GATEWAY: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::new(169, 254, 1, 1)), IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1))];
 /// The fabric, as the nodes know it.
 const FABRIC: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::new(169, 254, 1, 2)), IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 2))];
-const BRIDGE: &str = "pods";
+pub(crate) const BRIDGE: &str = "pods";
 const UPLINK: &str = "uplink";
 const POD_LINK: &str = "eth0";
+/// What the node's end of a pod's link is called, before a number.
+pub(crate) const LINK_OF_POD: &str = "pod";
 
 /// A network namespace with its links.
 #[derive(Debug)]
@@ -60,6 +63,8 @@ pub(crate) struct PodPlace {
     /// The node's end of its link.
     pub(crate) link: String,
     pub(crate) addresses: Vec<IpAddr>,
+    /// When it could send its first packet.
+    pub(crate) up: Instant,
 }
 
 impl Place {
@@ -156,7 +161,7 @@ impl Fabric {
     pub(crate) fn add_pod(&mut self, node: &mut NodePlace, name: &PodName, addresses: Vec<IpAddr>) -> Result<PodPlace, KernelError> {
         let mut pod = Place::create(ANYBODY)?;
         node.links += 1;
-        let link = format!("pod{}", node.links);
+        let link = format!("{LINK_OF_POD}{}", node.links);
         node.place.links.add_veth(&link, POD_LINK, &pod.namespace)?;
         let way = match node.network {
             PodNetwork::Routed => {
@@ -170,6 +175,7 @@ impl Fabric {
             }
         };
         pod.addresses(POD_LINK, &addresses)?;
+        let up = Instant::now();
         pod.links.set_up(POD_LINK)?;
         pod.default_route(GATEWAY, POD_LINK, &addresses)?;
         for address in &addresses {
@@ -180,7 +186,7 @@ impl Fabric {
                 self.place.route(host(*address), NextHop::OnLink(gateway), &node.port, None)?;
             }
         }
-        Ok(PodPlace { name: name.clone(), place: pod, link, addresses })
+        Ok(PodPlace { name: name.clone(), place: pod, link, addresses, up })
     }
 
     /// Takes a pod's link and routes away. Its namespace goes with the value.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 
-use crate::flow::Place;
+use crate::flow::{End, Place};
 use crate::labels::{LabelSelector, Labels};
 use crate::network::IpBlock;
 use crate::origin::PolicyRef;
@@ -23,6 +23,9 @@ pub struct Model {
     pub services: Vec<Service>,
     /// Policies, ordered by tier, rank and name.
     pub policies: Vec<Policy>,
+    /// Where pods have their addresses from. What is there and is nobody's is a pod that is not known yet. Only who enforces policy says so: empty, it is
+    /// the outside.
+    pub pod_ranges: Vec<IpBlock>,
     /// Pods that have run to their end, in name order. They match nothing; kept so that a question about one can be answered.
     pub completed: Vec<PodName>,
     /// Policies that were read and are for other controllers, in order. They decide nothing; kept so that nothing new is called like one.
@@ -266,6 +269,12 @@ impl Model {
             Peer::Networks(blocks) => blocks.as_slice(),
             Peer::Pods { .. } | Peer::Relative(_) | Peer::Nodes(_) | Peer::Domains(_) | Peer::Unreadable => &[],
         })
+    }
+
+    /// Whether a pod stands at an end of which nothing is known but its address.
+    pub fn is_unknown_pod(&self, end: &End) -> bool {
+        let held = |address: IpAddr| self.pod_ranges.iter().any(|it| it.contains(address));
+        end.place == Place::Outside && end.address.is_some_and(held)
     }
 
     /// Who owns `address`: a pod before a node before the outside, and of two pods the one that runs.

@@ -167,6 +167,10 @@ impl<'a> Reads<'a> for &mut Reader<'a, '_> {
         Ok(self.read(|mut it| it.is_source(set, link, source), false))
     }
 
+    fn is_member(&mut self, set: &str, address: IpAddr) -> Result<bool, String> {
+        Ok(self.read(|mut it| it.is_member(set, address), false))
+    }
+
     fn is_pair(&mut self, set: &str, pair: (IpAddr, IpAddr)) -> Result<bool, String> {
         Ok(self.read(|mut it| it.is_pair(set, pair), false))
     }

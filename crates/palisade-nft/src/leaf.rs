@@ -65,6 +65,11 @@ fn cuts(model: &Model, meeting: &Meeting<'_>, to: End) -> BTreeSet<(PortProtocol
         for entry in entries {
             match entry {
                 PortMatch::Numbers { protocol, ports } => cut(*protocol, ports.first(), ports.last()),
+                // Whichever port the unknown pod calls so.
+                PortMatch::Named { protocol, .. } if model.is_unknown_pod(&to) => {
+                    let all = [PortProtocol::Tcp, PortProtocol::Udp, PortProtocol::Sctp];
+                    all.into_iter().filter(|it| protocol.is_none_or(|own| own == *it)).for_each(|it| cut(it, 0, u16::MAX));
+                }
                 PortMatch::Named { name, .. } => {
                     let ports = pod(model, to).map_or(&[][..], |it| it.ports.as_slice());
                     for port in ports.iter().filter(|it| it.name.as_ref() == Some(name)) {

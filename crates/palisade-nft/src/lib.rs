@@ -23,6 +23,7 @@ mod ruleset;
 mod sources;
 mod trace;
 mod transaction;
+mod unknown;
 
 pub use ids::Ids;
 pub use interleave::{Fate, Standing, fates, states};
@@ -35,10 +36,11 @@ pub use object::{Foreign, Object, Unwritable};
 pub use plan::{Step, load, plan, replace};
 pub use render::render;
 pub use ruleset::{
-    Address, Chain, CtState, DataMap, End, Guard, Hook, IntervalMap, LOG_GROUP, LOG_PREFIX, Match, Neighbour, Origin, PairSet, Rule,
-    Ruleset, SourceSet, Statement, Value, Verdict, VerdictMap,
+    Address, AddressSet, Chain, CtState, DataMap, End, Guard, Hook, IntervalMap, LOG_GROUP, LOG_PREFIX, LinkName, Match, Neighbour, Origin,
+    PairSet, Rule, Ruleset, SourceSet, Statement, Value, Verdict, VerdictMap,
 };
 pub use trace::{At, Packet, Traced, trace};
 pub use transaction::apply::{Cause, Refused, apply};
 pub use transaction::map::{Map, MapKind};
 pub use transaction::{Change, Table, Transaction};
+pub use unknown::{PodLinks, Unknown};

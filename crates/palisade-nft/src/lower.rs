@@ -12,6 +12,7 @@ use crate::ruleset::{
     VerdictMap,
 };
 use crate::sources::bind_sources;
+use crate::unknown::{Unknown, close};
 
 /// The node whose ruleset is wanted. Only pods that run there are subjects of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub struct NodeView {
     pub node: NodeId,
     /// The node's end of the link to each pod that runs there. Empty if the links are not known: no source is bound then.
     pub links: BTreeMap<EndpointId, String>,
+    /// What becomes of pods that are not known yet.
+    pub unknown: Unknown,
 }
 
 /// The ruleset of one node. `compiled` is what `model` compiles to. Numbers come from `ids` and stay the same for what stays the same.
@@ -43,6 +46,7 @@ pub fn lower(model: &Model, compiled: &Compiled, view: &NodeView, ids: &mut Ids)
     let input = input(ids, &mut ruleset);
     ruleset.chains.insert("input".to_owned(), input);
     bind_sources(model, &node.known, &view.links, ids, &mut ruleset);
+    close(model, &node.known, view, ids, &mut ruleset);
     ruleset
 }
 

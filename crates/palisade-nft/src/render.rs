@@ -1,8 +1,8 @@
 //! The ruleset as nft text, for people and for `nft -f`.
 
 use crate::ruleset::{
-    Address, Chain, CtState, DataMap, End, Hook, INGRESS_PRIORITY, IntervalMap, LOG_GROUP, LOG_PREFIX, Match, Neighbour, PairSet, Rule,
-    Ruleset, SourceSet, Statement, Value, Verdict, VerdictMap,
+    Address, AddressSet, Chain, CtState, DataMap, End, Hook, INGRESS_PRIORITY, IntervalMap, LOG_GROUP, LOG_PREFIX, LinkName, Match,
+    Neighbour, PairSet, Rule, Ruleset, SourceSet, Statement, Value, Verdict, VerdictMap,
 };
 
 /// The table as `nft -f` takes it. The same ruleset always gives the same bytes.
@@ -22,6 +22,9 @@ pub fn render(ruleset: &Ruleset) -> String {
     }
     for (name, set) in &ruleset.pairs {
         out.push_str(&pairs(name, set));
+    }
+    for (name, set) in &ruleset.addresses {
+        out.push_str(&addresses(name, set));
     }
     for (name, it) in &ruleset.chains {
         out.push_str(&chain(name, it));
@@ -68,6 +71,11 @@ fn pairs(name: &str, set: &PairSet) -> String {
     let items = set.elements.iter().map(|(source, destination)| format!("{source} . {destination}")).collect();
     let key = address_type(set.family);
     format!("  set {name} {{\n    type {key} . {key}\n{}  }}\n", elements(items))
+}
+
+fn addresses(name: &str, set: &AddressSet) -> String {
+    let items = set.elements.iter().map(ToString::to_string).collect();
+    format!("  set {name} {{\n    type {}\n{}  }}\n", address_type(set.family), elements(items))
 }
 
 /// A traffic class, which nft prints as major:minor in hexadecimal.
@@ -120,9 +128,33 @@ fn condition(it: &Match) -> String {
         Match::ListenerDiscoveryFrom(source) => format!("{} icmpv6 type 130-132 ip6 hoplimit 1", neighbour(*source)),
         Match::ListenerReportFrom(source) => format!("{} icmpv6 type mld2-listener-report ip6 hoplimit 1", neighbour(*source)),
         Match::LinkAndSource { family, set } => format!("iifname . {} saddr @{set}", layer(*family)),
+        Match::LinkAndDestination { family, set } => format!("oifname . {} daddr @{set}", layer(*family)),
+        Match::Link { end, name } => format!("{} {}", link_of(*end), link_name(name)),
+        Match::In { end, family, set } => format!("{} {} @{set}", layer(*family), field(*end)),
         Match::Pair { family, set } => format!("{layer} saddr . {layer} daddr @{set}", layer = layer(*family)),
         Match::SourceIsLocal => "fib saddr type local".to_owned(),
         Match::NotSyn => "tcp flags & (fin|syn|rst|ack) != syn".to_owned(),
+    }
+}
+
+fn link_of(end: End) -> &'static str {
+    match end {
+        End::Source => "iifname",
+        End::Destination => "oifname",
+    }
+}
+
+fn link_name(name: &LinkName) -> String {
+    match name {
+        LinkName::Whole(name) => format!("\"{name}\""),
+        LinkName::Beginning(start) => format!("\"{start}*\""),
+    }
+}
+
+fn field(end: End) -> &'static str {
+    match end {
+        End::Source => "saddr",
+        End::Destination => "daddr",
     }
 }
 
@@ -137,11 +169,7 @@ fn statement(it: &Statement) -> String {
     match it {
         Statement::Set(Value::Zero) => "meta priority set 0".to_owned(),
         Statement::Set(Value::From { end, family, map }) => {
-            let field = match end {
-                End::Source => "saddr",
-                End::Destination => "daddr",
-            };
-            format!("meta priority set {} {field} map @{map}", layer(*family))
+            format!("meta priority set {} {} map @{map}", layer(*family), field(*end))
         }
         Statement::Counter => "counter".to_owned(),
         Statement::Log(origin) => format!("log prefix \"{LOG_PREFIX}{origin:08x} \" group {LOG_GROUP}"),

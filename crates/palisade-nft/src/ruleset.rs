@@ -30,6 +30,8 @@ pub struct Ruleset {
     pub sets: BTreeMap<String, SourceSet>,
     /// Pairs of source and destination, by name: the local pods, each with itself.
     pub pairs: BTreeMap<String, PairSet>,
+    /// Addresses, by name: those that need not be known.
+    pub addresses: BTreeMap<String, AddressSet>,
     /// What the numbers in log prefixes stand for.
     pub origins: BTreeMap<u32, Origin>,
 }
@@ -90,6 +92,22 @@ pub enum Match {
         family: Address,
         set: String,
     },
+    /// The link that a packet leaves by and its destination are in a set; never so for the other family.
+    LinkAndDestination {
+        family: Address,
+        set: String,
+    },
+    /// The link that a packet comes in by, or leaves by, has such a name.
+    Link {
+        end: End,
+        name: LinkName,
+    },
+    /// The address is in a set; never so for the other family.
+    In {
+        end: End,
+        family: Address,
+        set: String,
+    },
     /// Source and destination are in a set; never so for the other family.
     Pair {
         family: Address,
@@ -99,6 +117,15 @@ pub enum Match {
     SourceIsLocal,
     /// A TCP segment that does not open a connection.
     NotSyn,
+}
+
+/// What a link is called.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LinkName {
+    /// Exactly so.
+    Whole(String),
+    /// Its name begins so.
+    Beginning(String),
 }
 
 /// Sources that no router forwards.
@@ -204,6 +231,13 @@ pub struct PairSet {
     pub elements: BTreeSet<(IpAddr, IpAddr)>,
 }
 
+/// Addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddressSet {
+    pub family: Address,
+    pub elements: BTreeSet<IpAddr>,
+}
+
 /// What decided, as counters and events quote it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
@@ -224,6 +258,8 @@ pub enum Guard {
     InvalidState,
     /// TCP of an unknown connection that does not open one.
     NotABeginning,
+    /// It is from or for a pod of this node that is not known yet.
+    UnknownPod,
 }
 
 /// `np/NAMESPACE/NAME#RULE`, `isolated np/…,np/…`, `default`, `forged source` and so on, as comments say it.
@@ -250,7 +286,18 @@ impl fmt::Display for Guard {
             Guard::ForgedNode => "forged source: an address of this node",
             Guard::InvalidState => "invalid connection state",
             Guard::NotABeginning => "not the beginning of a connection",
+            Guard::UnknownPod => "a pod that is not known yet",
         })
+    }
+}
+
+impl LinkName {
+    /// Whether a link is called so.
+    pub fn is(&self, link: &str) -> bool {
+        match self {
+            LinkName::Whole(name) => link == name,
+            LinkName::Beginning(start) => link.starts_with(start.as_str()),
+        }
     }
 }
 

@@ -51,7 +51,7 @@ pub(crate) fn bind_sources(model: &Model, known: &[Known], links: &BTreeMap<Endp
 }
 
 /// Each link with the addresses of its pod. One that two pods claim belongs to one of them.
-fn own(model: &Model, known: &[Known], links: &BTreeMap<EndpointId, String>, family: Address) -> BTreeSet<(String, IpAddr)> {
+pub(crate) fn own(model: &Model, known: &[Known], links: &BTreeMap<EndpointId, String>, family: Address) -> BTreeSet<(String, IpAddr)> {
     let owner = |address| known.binary_search_by_key(&address, |it| it.address).ok().and_then(|at| known.get(at)).map(|it| it.place);
     let pods = links.iter().filter_map(|(id, link)| Some((*id, link, model.endpoint(*id)?)));
     let each = pods.flat_map(|(id, link, pod)| pod.addresses.iter().map(move |address| (id, link, *address)));

@@ -18,6 +18,10 @@ pub struct Packet {
     pub priority: u32,
     /// Whether the source is an address of this node.
     pub source_is_local: bool,
+    /// The link that it has come in by, for the hooks after routing.
+    pub from_link: Option<String>,
+    /// The link that it will leave by.
+    pub to_link: Option<String>,
 }
 
 /// The hook that a packet is at.
@@ -69,6 +73,7 @@ pub(crate) fn walk<'a>(reads: impl Reads<'a>, packet: &Packet, base: &str) -> Re
 pub(crate) trait Reads<'a> {
     fn rules(&mut self, chain: &str) -> Result<&'a [Rule], String>;
     fn is_source(&mut self, set: &str, link: &str, source: IpAddr) -> Result<bool, String>;
+    fn is_member(&mut self, set: &str, address: IpAddr) -> Result<bool, String>;
     fn is_pair(&mut self, set: &str, pair: (IpAddr, IpAddr)) -> Result<bool, String>;
     fn number(&mut self, map: &str, address: IpAddr) -> Result<Option<u32>, String>;
     fn target(&mut self, map: &str, number: u32) -> Result<Option<&'a str>, String>;
@@ -82,6 +87,11 @@ impl<'a> Reads<'a> for &'a Ruleset {
     fn is_source(&mut self, set: &str, link: &str, source: IpAddr) -> Result<bool, String> {
         let found = self.sets.get(set).ok_or_else(|| format!("no set `{set}`"))?;
         Ok(found.elements.contains(&(link.to_owned(), source)))
+    }
+
+    fn is_member(&mut self, set: &str, address: IpAddr) -> Result<bool, String> {
+        let found = self.addresses.get(set).ok_or_else(|| format!("no set `{set}`"))?;
+        Ok(found.elements.contains(&address))
     }
 
     fn is_pair(&mut self, set: &str, pair: (IpAddr, IpAddr)) -> Result<bool, String> {
@@ -205,19 +215,42 @@ impl<'a, R: Reads<'a>> Walker<'a, '_, R> {
             // Connections are traced, and neighbour and listener discovery are none.
             Match::NeighbourDiscovery | Match::RouterSolicitationFrom(_) | Match::NeighbourDiscoveryFrom(_) => false,
             Match::ListenerDiscoveryFrom(_) | Match::ListenerReportFrom(_) => false,
-            Match::LinkAndSource { family, set } => self.is_own(*family, set)?,
+            Match::LinkAndSource { family, set } => self.is_known(End::Source, *family, set)?,
+            Match::LinkAndDestination { family, set } => self.is_known(End::Destination, *family, set)?,
+            Match::Link { end, name } => self.link(*end).is_some_and(|it| name.is(it)),
+            Match::In { end, family, set } => self.is_in(*end, *family, set)?,
             Match::Pair { family, set } => self.is_pair(*family, set)?,
             Match::SourceIsLocal => packet.source_is_local,
             Match::NotSyn => false,
         })
     }
 
-    fn is_own(&mut self, family: Address, set: &str) -> Result<bool, String> {
-        let source = self.packet.source;
-        match &self.packet.at {
-            At::Ingress { link } => Ok(Address::of(source) == family && self.reads.is_source(set, link, source)?),
-            At::Forward | At::Input => Err("the link is known at ingress only".to_owned()),
+    /// The link at an end.
+    fn link(&self, end: End) -> Option<&str> {
+        match (end, &self.packet.at) {
+            (End::Source, At::Ingress { link }) => Some(link),
+            (End::Source, At::Forward | At::Input) => self.packet.from_link.as_deref(),
+            (End::Destination, At::Forward) => self.packet.to_link.as_deref(),
+            (End::Destination, At::Ingress { .. } | At::Input) => None,
         }
+    }
+
+    fn address(&self, end: End) -> IpAddr {
+        match end {
+            End::Source => self.packet.source,
+            End::Destination => self.packet.destination,
+        }
+    }
+
+    fn is_known(&mut self, end: End, family: Address, set: &str) -> Result<bool, String> {
+        let address = self.address(end);
+        let Some(link) = self.link(end).map(ToOwned::to_owned) else { return Ok(false) };
+        Ok(Address::of(address) == family && self.reads.is_source(set, &link, address)?)
+    }
+
+    fn is_in(&mut self, end: End, family: Address, set: &str) -> Result<bool, String> {
+        let address = self.address(end);
+        Ok(Address::of(address) == family && self.reads.is_member(set, address)?)
     }
 
     fn is_pair(&mut self, family: Address, set: &str) -> Result<bool, String> {
@@ -230,10 +263,7 @@ impl<'a, R: Reads<'a>> Walker<'a, '_, R> {
             Value::Zero => return Ok(Some(0)),
             Value::From { end, family, map } => (end, family, map),
         };
-        let address = match end {
-            End::Source => self.packet.source,
-            End::Destination => self.packet.destination,
-        };
+        let address = self.address(*end);
         if Address::of(address) == *family { self.reads.number(map, address) } else { Ok(None) }
     }
 }

@@ -59,6 +59,8 @@ pub enum Broken {
     InvalidState,
     /// TCP of an unknown connection that does not open one.
     NotABeginning,
+    /// It is from or for a pod of the node whose policy is not in force yet.
+    UnknownPod,
 }
 
 impl Broken {
@@ -68,6 +70,7 @@ impl Broken {
             Broken::ForgedNode => "forged-node",
             Broken::InvalidState => "invalid-state",
             Broken::NotABeginning => "not-a-beginning",
+            Broken::UnknownPod => "unknown-pod",
         }
     }
 
@@ -77,6 +80,7 @@ impl Broken {
             Broken::ForgedNode => "forged source: an address of this node",
             Broken::InvalidState => "invalid connection state",
             Broken::NotABeginning => "not the beginning of a connection",
+            Broken::UnknownPod => "a pod that is not known yet",
         }
     }
 }
@@ -254,6 +258,7 @@ mod tests {
         check(Broken::ForgedNode, "forged-node", "forged source: an address of this node");
         check(Broken::InvalidState, "invalid-state", "invalid connection state");
         check(Broken::NotABeginning, "not-a-beginning", "not the beginning of a connection");
+        check(Broken::UnknownPod, "unknown-pod", "a pod that is not known yet");
     }
 
     #[test]

@@ -69,9 +69,8 @@ pub(crate) fn nearest_paths(model: &Model, nearest: &Nearest) -> Vec<FieldPath> 
             }
             PeerMiss::Excepted(_) => vec![entry.clone().field("ipBlock").field("except")],
             PeerMiss::OtherNamespace { .. } => vec![entry.clone().field("podSelector")],
-            PeerMiss::NothingToCompare { .. } | PeerMiss::NotAPod | PeerMiss::NotANode | PeerMiss::NoName | PeerMiss::Unreadable => {
-                Vec::new()
-            }
+            PeerMiss::NothingToCompare { .. } | PeerMiss::NotAPod | PeerMiss::NotANode | PeerMiss::NoName => Vec::new(),
+            PeerMiss::NotKnown | PeerMiss::Unreadable => Vec::new(),
         };
         paths.push(entry);
         return paths;

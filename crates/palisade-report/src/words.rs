@@ -162,6 +162,7 @@ pub(crate) fn peer_miss(miss: &PeerMiss, other: &str) -> String {
         PeerMiss::Excepted(block) => format!("the address of {other} is in the exception {block}"),
         PeerMiss::NotANode => format!("it selects nodes, and {other} is none"),
         PeerMiss::NoName => format!("{other} is a pod, and these are no cluster names"),
+        PeerMiss::NotKnown => format!("{other} is a pod that is not known yet, and it is not for all pods"),
         PeerMiss::Unreadable => "it could not be read".to_owned(),
     }
 }

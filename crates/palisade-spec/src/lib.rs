@@ -12,10 +12,12 @@
 mod matching;
 #[cfg(test)]
 mod tests;
+mod unknown;
 
 use palisade_model::{Action, Direction, End, Endpoint, Flow, Model, Path, PerDirection, Place, Policy, Reason, RuleRef, Tier, Verdict};
 
 use matching::{is_own_node, rule_matches, selects};
+use unknown::is_unknown_pod;
 
 /// The answer for one connection: each direction with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,11 +48,22 @@ struct Side<'a> {
     peer: End,
     /// What is assumed about domain names.
     names: Names,
+    /// What is assumed about rules that may or may not speak of an unknown pod.
+    passes: Passes,
 }
 
 /// What is assumed about the domain names that may resolve to the destination.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Names {
+    /// None of them does.
+    Miss,
+    /// All of them do.
+    Hit,
+}
+
+/// What is assumed about rules that pass, if they speak of the unknown pod at the other end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Passes {
     /// None of them does.
     Miss,
     /// All of them do.
@@ -72,9 +85,16 @@ fn judge_direction(model: &Model, flow: &Flow, direction: Direction) -> (Verdict
     }
     // SPEC: semantics 2.1: domain names only accept. So what is accepted when none of them resolves to the destination is
     // accepted anyway, and the answer hangs on DNS only where they make an Accept of something else.
-    let miss = Side { model, flow, direction, subject, peer, names: Names::Miss };
+    let miss = Side { model, flow, direction, subject, peer, names: Names::Miss, passes: Passes::Miss };
     let hit = Side { names: Names::Hit, ..miss };
     let unaided = walk(miss);
+    // SPEC: decision 0014: an unknown pod is judged as the worst that it could be. Which rules that pass speak of it is not known, so neither way may deny.
+    if unaided.0 == Verdict::Accept
+        && is_unknown_pod(miss)
+        && let denied @ (Verdict::Deny, _) = walk(Side { passes: Passes::Hit, ..miss })
+    {
+        return denied;
+    }
     if unaided.0 == Verdict::Deny
         && let (Verdict::Accept, reason) = walk(hit)
     {
@@ -85,9 +105,11 @@ fn judge_direction(model: &Model, flow: &Flow, direction: Direction) -> (Verdict
 
 /// Steps 3 to 6 of semantics 0: the first tier with an answer has the last word.
 fn walk(side: Side<'_>) -> (Verdict, Reason) {
+    // Behind Baseline everything is accepted, so the worst of a rule that passes there is that it does not speak of an unknown pod.
+    let last = Side { passes: Passes::Miss, ..side };
     ordered_tier(side, Tier::Admin)
         .or_else(|| network_policy_tier(side))
-        .or_else(|| ordered_tier(side, Tier::Baseline))
+        .or_else(|| ordered_tier(last, Tier::Baseline))
         .unwrap_or((Verdict::Accept, Reason::Default))
 }
 

@@ -7,6 +7,7 @@ use palisade_model::{
     Place, PortMatch, PortSet, Protocol, RelativeNamespaces, RelativePods, RelativeSelector, Requirement, Rule, Subject,
 };
 
+use crate::unknown::{is_unknown_pod, rule_matches_unknown};
 use crate::{Names, Side, pod_at};
 
 /// Whether a policy with this subject speaks about the side's pod.
@@ -20,6 +21,9 @@ pub(crate) fn selects(side: Side<'_>, subject: &Subject) -> bool {
 
 /// Whether any port entry and any peer match.
 pub(crate) fn rule_matches(side: Side<'_>, rule: &Rule) -> bool {
+    if is_unknown_pod(side) {
+        return rule_matches_unknown(side, rule);
+    }
     // SPEC: semantics 1.3 and 2.2: entries are ORed, the two lists are ANDed. An empty list of entries is nothing.
     let ports = match &rule.ports {
         // SPEC: semantics 1.11: without a restriction every IP protocol matches, with one only what it names.
@@ -100,8 +104,7 @@ fn is_relative(side: Side<'_>, pod: &Endpoint, relative: &RelativePods) -> bool 
 fn relative_matches(selector: &RelativeSelector, own: &Labels, other: &Labels) -> bool {
     let value = |labels: &Labels, key: &str| labels.iter().find(|(it, _)| *it == key).map(|(_, value)| value.to_owned());
     let same = |key: &str| value(own, key).is_some() && value(own, key) == value(other, key);
-    // SPEC: semantics 3.5: an empty list selects nothing, and so does a key that the subject lacks.
-    let usable = |keys: &[Box<str>]| !keys.is_empty() && keys.iter().all(|key| value(own, key).is_some());
+    let usable = |keys: &[Box<str>]| is_usable(keys, own);
     match selector {
         RelativeSelector::Matching(selector) => selector_matches(selector, other),
         RelativeSelector::Same(keys) => usable(keys) && keys.iter().all(|key| same(key)),
@@ -112,6 +115,11 @@ fn relative_matches(selector: &RelativeSelector, own: &Labels, other: &Labels) -
             usable(keys) && keys.iter().all(|key| value(other, key).is_some()) && !keys.iter().all(|key| same(key))
         }
     }
+}
+
+/// SPEC: semantics 3.5: an empty list selects nothing, and so does a key that the subject lacks.
+pub(crate) fn is_usable(keys: &[Box<str>], own: &Labels) -> bool {
+    !keys.is_empty() && keys.iter().all(|key| own.iter().any(|(it, _)| *it == **key))
 }
 
 /// SPEC: semantics 1.1: requirements are ANDed; none at all selects everything.
@@ -133,7 +141,7 @@ fn requirement_holds(requirement: &Requirement, labels: &Labels) -> bool {
     }
 }
 
-fn block_holds(block: &IpBlock, address: IpAddr) -> bool {
+pub(crate) fn block_holds(block: &IpBlock, address: IpAddr) -> bool {
     let within = |net: IpAddr, length: u8| leading_bits_shared(net, address).is_some_and(|n| n >= length.into());
     // SPEC: semantics 1.4: an exception takes addresses out of this block only.
     within(block.cidr.addr(), block.cidr.prefix_len()) && !block.except.iter().any(|except| within(except.addr(), except.prefix_len()))
@@ -148,7 +156,7 @@ fn leading_bits_shared(a: IpAddr, b: IpAddr) -> Option<u32> {
     }
 }
 
-fn port_matches(side: Side<'_>, entry: &PortMatch) -> bool {
+pub(crate) fn port_matches(side: Side<'_>, entry: &PortMatch) -> bool {
     // SPEC: semantics 1.11: what has no ports matches no entry.
     let Flow { protocol: Protocol::Port(protocol), port: Some(port), .. } = *side.flow else {
         return false;

@@ -158,3 +158,113 @@ fn a_domain_name_decides_only_what_would_be_denied_without_it() {
     check_accept(&domain("example.com"), &flow(WEB, DB), Verdict::Deny);
     check_accept(&domain("*.cluster.local"), &flow(WEB, DB), Verdict::DependsOnDns);
 }
+
+/// An address of the pod ranges that nobody has calls `db`, or is called by `web`. `expected` is verdict and reason at the pod.
+#[track_caller]
+fn check_unknown(policies: &[Policy], direction: Direction, expected: &str) {
+    let range = IpBlock { cidr: "10.0.0.0/24".parse().unwrap(), except: vec!["10.0.0.240/28".parse().unwrap()] };
+    let model = Model { pod_ranges: vec![range], ..cluster(policies) };
+    let flow = match direction {
+        Direction::Egress => flow(WEB, Place::Outside),
+        Direction::Ingress => flow(Place::Outside, DB),
+    };
+    let judgement = judge(&model, &flow);
+    let (verdict, reason) = judgement.directions.of(direction);
+    assert_eq!(format!("{verdict:?} {reason}"), expected, "{judgement:#?}");
+}
+
+fn some_pods() -> Peer {
+    let requirements = vec![Requirement { key: "app".into(), operator: Operator::Exists }];
+    Peer::Pods { namespaces: NamespaceSet::Matching(LabelSelector::default()), pods: LabelSelector { requirements } }
+}
+
+fn all_pods() -> Peer {
+    Peer::Pods { namespaces: NamespaceSet::Matching(LabelSelector::default()), pods: LabelSelector::default() }
+}
+
+fn block(cidr: &str) -> Peer {
+    Peer::Networks(vec![IpBlock::whole(cidr.parse().unwrap())])
+}
+
+fn only(action: Action, peer: Peer) -> Rule {
+    rule(action, PeerSet::Of(vec![peer]))
+}
+
+#[test]
+fn an_unknown_pod_is_accepted_only_where_all_pods_are() {
+    let own = Peer::Pods { namespaces: NamespaceSet::Own("shop".into()), pods: LabelSelector::default() };
+    let isolated = |rule: Rule| [policy(Tier::NetworkPolicy, "i", std::slice::from_ref(&rule), std::slice::from_ref(&rule))];
+    for direction in Direction::BOTH {
+        check_unknown(&[], direction, "Accept default");
+        check_unknown(&isolated(rule(Action::Accept, PeerSet::Any)), direction, "Accept cnp/i#0");
+        check_unknown(&isolated(accept(vec![all_pods()])), direction, "Accept cnp/i#0");
+        let names = Peer::Domains(vec![DomainPattern::parse("*.cluster.local").unwrap()]);
+        for peer in [some_pods(), own.clone(), block("0.0.0.0/0"), block("10.0.0.0/24"), names, Peer::Nodes(LabelSelector::default())] {
+            check_unknown(&isolated(accept(vec![peer])), direction, "Deny isolated");
+        }
+    }
+}
+
+#[test]
+fn an_unknown_pod_is_denied_wherever_some_pod_is() {
+    for direction in Direction::BOTH {
+        for tier in [Tier::Admin, Tier::Baseline] {
+            let deny = |peer: Peer| [policy(tier, "d", &[only(Action::Deny, peer.clone())], &[only(Action::Deny, peer)])];
+            for peer in [some_pods(), all_pods(), block("0.0.0.0/0"), block("10.0.0.0/29")] {
+                check_unknown(&deny(peer), direction, "Deny cnp/d#0");
+            }
+            for peer in [block("10.0.0.128/25"), Peer::Nodes(LabelSelector::default())] {
+                check_unknown(&deny(peer), direction, "Accept default");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_unknown_pod_passes_or_not_as_is_worse_for_it() {
+    let any = |action| rule(action, PeerSet::Any);
+    let admin = |rules: [Rule; 2]| {
+        let [first, second] = rules;
+        let rules = [first, Rule { index: 1, ..second }];
+        policy(Tier::Admin, "a", &rules, &rules)
+    };
+    let nobody = [accept(Vec::new())];
+    let isolated = policy(Tier::NetworkPolicy, "i", &nobody, &nobody);
+    for direction in Direction::BOTH {
+        let accepts = admin([only(Action::Pass, some_pods()), any(Action::Accept)]);
+        check_unknown(std::slice::from_ref(&accepts), direction, "Accept cnp/a#1");
+        check_unknown(&[accepts, isolated.clone()], direction, "Deny isolated");
+        check_unknown(&[admin([only(Action::Pass, some_pods()), any(Action::Deny)])], direction, "Deny cnp/a#1");
+        for peer in [all_pods(), block("10.0.0.0/24")] {
+            check_unknown(&[admin([only(Action::Pass, peer), any(Action::Deny)])], direction, "Accept default");
+        }
+        let last = [only(Action::Pass, some_pods()), Rule { index: 1, ..any(Action::Deny) }];
+        check_unknown(&[policy(Tier::Baseline, "b", &last, &last)], direction, "Deny cnp/b#1");
+    }
+}
+
+#[test]
+fn a_port_that_an_unknown_pod_would_name_may_be_any() {
+    let named = |action, protocol| {
+        let ports = PortSet::Of(vec![PortMatch::Named { protocol, name: "sql".into() }]);
+        [Rule { ports, ..rule(action, PeerSet::Any) }]
+    };
+    let check = |action, protocol, expected| {
+        let tier = if action == Action::Accept { Tier::NetworkPolicy } else { Tier::Admin };
+        check_unknown(&[policy(tier, "p", &named(action, protocol), &[])], Direction::Egress, expected);
+    };
+    check(Action::Accept, None, "Deny isolated");
+    check(Action::Deny, None, "Deny cnp/p#0");
+    check(Action::Deny, Some(PortProtocol::Tcp), "Deny cnp/p#0");
+    check(Action::Deny, Some(PortProtocol::Udp), "Accept default");
+    // On ingress the name is that of `db`, which is known.
+    check_unknown(&[policy(Tier::NetworkPolicy, "p", &[], &named(Action::Accept, None))], Direction::Ingress, "Accept cnp/p#0");
+}
+
+#[test]
+fn what_is_excepted_from_the_ranges_of_pods_is_of_the_outside() {
+    let isolated = policy(Tier::NetworkPolicy, "i", &[], &[accept(vec![block("0.0.0.0/0")])]);
+    let range = IpBlock { cidr: "10.0.0.0/24".parse().unwrap(), except: vec!["10.0.0.1/32".parse().unwrap()] };
+    let model = Model { pod_ranges: vec![range], ..cluster(&[isolated]) };
+    assert_eq!(judge(&model, &flow(Place::Outside, DB)).verdict, Verdict::Accept);
+}

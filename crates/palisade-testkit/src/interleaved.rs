@@ -5,7 +5,10 @@ use std::net::IpAddr;
 
 use palisade_engine::compile;
 use palisade_model::{EndpointId, Labels, Model, Node, NodeId};
-use palisade_nft::{At, CtState, Fate, Ids, Match, NodeView, Packet, Ruleset, Standing, Step, Table, Traced, fates, lower, states, trace};
+use palisade_nft::{
+    At, CtState, Fate, Ids, LinkName, Match, NodeView, Packet, PodLinks, Ruleset, Standing, Step, Table, Traced, Unknown, fates, lower, states,
+    trace,
+};
 
 use crate::random::Random;
 
@@ -24,7 +27,8 @@ pub fn on_one_node(model: &Model, ids: &mut Ids, here: impl Fn(&str) -> bool) ->
             links.insert(EndpointId(at), link(&name));
         }
     }
-    lower(&model, &compile(&model), &NodeView { node, links }, ids)
+    let pods = PodLinks { names: [LinkName::Beginning("p".to_owned())].into(), ..PodLinks::default() };
+    lower(&model, &compile(&model), &NodeView { node, links, unknown: Unknown::Closed(pods) }, ids)
 }
 
 /// A link's name from that of its pod.
@@ -112,6 +116,10 @@ pub fn packets(old: &Ruleset, new: &Ruleset, random: &mut Random, count: usize) 
     let subjects = |of: &Ruleset| -> BTreeSet<IpAddr> { of.pairs.values().flat_map(|it| it.elements.iter().map(|it| it.0)).collect() };
     let subjects: Vec<IpAddr> = subjects(old).union(&subjects(new)).copied().collect();
     let changed: Vec<IpAddr> = before.symmetric_difference(&after).map(|it| it.0).collect::<BTreeSet<IpAddr>>().into_iter().collect();
+    // A pod's link is there before and after the node is told of it.
+    let links: BTreeMap<IpAddr, String> =
+        [old, new].iter().flat_map(|it| it.sets.values()).flat_map(|it| it.elements.iter().map(|(link, of)| (*of, link.clone()))).collect();
+    let link_of = |address: IpAddr| Some(links.get(&address).cloned().unwrap_or_else(|| "uplink".to_owned()));
     let ports = ports(old, new);
     let pools: [&[IpAddr]; 3] = [&all, &subjects, &changed];
     let mut packets = Vec::new();
@@ -123,7 +131,9 @@ pub fn packets(old: &Ruleset, new: &Ruleset, random: &mut Random, count: usize) 
             let at = if random.percent(90) { At::Forward } else { At::Input };
             let (source, destination) = (*source, *destination);
             let (state, priority, source_is_local) = (CtState::New, 3, false);
-            packets.push(Packet { at, source, destination, protocol: *protocol, port: *port, state, priority, source_is_local });
+            let to_link = if at == At::Forward { link_of(destination) } else { None };
+            let (protocol, port, from_link) = (*protocol, *port, link_of(source));
+            packets.push(Packet { at, source, destination, protocol, port, state, priority, source_is_local, from_link, to_link });
         }
     }
     packets

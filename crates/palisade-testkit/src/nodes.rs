@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use palisade_engine::compile;
 use palisade_model::{EndpointId, Family, Flow, Model, Node, NodeId, Path, Place};
-use palisade_nft::{At, CtState, Ids, NodeView, Origin, Packet, Ruleset, Traced, lower, trace};
+use palisade_nft::{At, CtState, Ids, LinkName, NodeView, Origin, Packet, PodLinks, Ruleset, Traced, Unknown, lower, trace};
 
 /// The nodes of a cluster with their rulesets.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Nodes {
         }
         // One `Ids` for all: a cluster would have one for each node, and numbers mean nothing across nodes.
         let (mut ids, compiled) = (Ids::default(), compile(&model));
-        let views = (0..model.nodes.len()).map(|at| NodeView { node: NodeId(at), links: links(&model, NodeId(at)) });
+        let views = (0..model.nodes.len()).map(|at| view(&model, NodeId(at)));
         let rulesets = views.map(|view| lower(&model, &compiled, &view, &mut ids)).collect();
         Nodes { model, rulesets }
     }
@@ -57,8 +57,13 @@ impl Nodes {
         if direct_self || source.is_ipv4() != destination.is_ipv4() {
             return Ok(None);
         }
-        let packet = |at| Packet {
+        let (from_link, to_link) = (link_at(flow.from.place), link_at(flow.to.place));
+        // A link is seen by the node that has it.
+        let seen = |link: &Option<String>, end, node| link.clone().filter(|_| self.node_of(end) == Some(node));
+        let packet = |node, at| Packet {
             at,
+            from_link: seen(&from_link, flow.from.place, node),
+            to_link: seen(&to_link, flow.to.place, node),
             source,
             destination,
             protocol: flow.protocol.number(Family::of(source)),
@@ -71,7 +76,7 @@ impl Nodes {
         let mut passed = Passed { accepted: true, comments: Vec::new(), dropped_by: None };
         for (node, at) in self.way(flow) {
             let ruleset = self.rulesets.get(node.0).ok_or("a node without a ruleset")?;
-            let Traced { accepted, comments, priority, origins } = trace(ruleset, &packet(at.clone()))?;
+            let Traced { accepted, comments, priority, origins } = trace(ruleset, &packet(node, at.clone()))?;
             passed.comments.extend(comments);
             // Policy reads the number, so whatever it was before policy does not matter.
             let after_policy = match at {
@@ -90,14 +95,17 @@ impl Nodes {
         Ok(Some(passed))
     }
 
-    /// The hooks a connection meets, in order.
-    fn way(&self, flow: &Flow) -> Vec<(NodeId, At)> {
-        let at = |place| match place {
+    fn node_of(&self, place: Place) -> Option<NodeId> {
+        match place {
             Place::Pod(id) => self.model.endpoint(id).and_then(|it| it.node),
             Place::Node(id) => Some(id),
             Place::Outside => None,
-        };
-        let (from, to) = (at(flow.from.place), at(flow.to.place));
+        }
+    }
+
+    /// The hooks a connection meets, in order.
+    fn way(&self, flow: &Flow) -> Vec<(NodeId, At)> {
+        let (from, to) = (self.node_of(flow.from.place), self.node_of(flow.to.place));
         let mut way = Vec::new();
         match (flow.from.place, from) {
             (Place::Pod(pod), Some(node)) => {
@@ -124,6 +132,19 @@ impl Nodes {
 /// The node's end of the link to a pod.
 fn link(pod: EndpointId) -> String {
     format!("pod{}", pod.0)
+}
+
+fn link_at(place: Place) -> Option<String> {
+    match place {
+        Place::Pod(id) => Some(link(id)),
+        Place::Node(_) | Place::Outside => None,
+    }
+}
+
+/// A node that knows all its pods, and is closed to others.
+fn view(model: &Model, node: NodeId) -> NodeView {
+    let pods = PodLinks { names: [LinkName::Beginning("pod".to_owned())].into(), ..PodLinks::default() };
+    NodeView { node, links: links(model, node), unknown: Unknown::Closed(pods) }
 }
 
 fn links(model: &Model, node: NodeId) -> BTreeMap<EndpointId, String> {
@@ -161,6 +182,8 @@ mod tests {
             state: CtState::New,
             priority: 0,
             source_is_local: false,
+            from_link: None,
+            to_link: None,
         };
         let traced = trace(ruleset, &packet).unwrap();
         (traced.accepted, traced.origins.iter().map(|it| ruleset.origins[it].clone()).collect())
@@ -174,8 +197,7 @@ mod tests {
             Place::Pod(id) => id,
             place @ (Place::Node(_) | Place::Outside) => panic!("{place:?}"),
         };
-        let view = NodeView { node: NodeId(0), links: links(&model, NodeId(0)) };
-        let ruleset = lower(&model, &compile(&model), &view, &mut Ids::default());
+        let ruleset = lower(&model, &compile(&model), &view(&model, NodeId(0)), &mut Ids::default());
         let (accepted, forged) = ((true, vec![]), (false, vec![Origin::Guard(Guard::ForgedSource)]));
         for id in (0..3).map(EndpointId) {
             let expected = if id == owner { &accepted } else { &forged };
@@ -192,7 +214,8 @@ mod tests {
     #[test]
     fn no_source_is_bound_where_no_link_is_known() {
         let model = snapshot("cluster.yaml", PODS).model;
-        let ruleset = lower(&model, &compile(&model), &NodeView { node: NodeId(0), links: BTreeMap::new() }, &mut Ids::default());
+        let view = NodeView { node: NodeId(0), links: BTreeMap::new(), unknown: Unknown::Open };
+        let ruleset = lower(&model, &compile(&model), &view, &mut Ids::default());
         assert!(ruleset.sets.is_empty() && !ruleset.chains.contains_key("sources"));
         assert_eq!(check(&ruleset, "pod0", "192.0.2.7"), (true, vec![]));
     }
@@ -216,7 +239,8 @@ mod tests {
     fn one_more_replica_on_the_node_is_data_and_a_device() {
         let (few, more) = (replicas(&["a", "b"]), replicas(&["a", "b", "c"]));
         for bound in [true, false] {
-            let view = |model| NodeView { node: NodeId(0), links: if bound { links(model, NodeId(0)) } else { BTreeMap::new() } };
+            let open = || NodeView { node: NodeId(0), links: BTreeMap::new(), unknown: Unknown::Open };
+            let view = |model| if bound { view(model, NodeId(0)) } else { open() };
             let mut ids = Ids::default();
             let [old, new] = [&few, &more].map(|it| lower(it, &compile(it), &view(it), &mut ids));
             let mut touched = Vec::new();
@@ -230,7 +254,8 @@ mod tests {
                     assert_eq!((bound, change), (true, device));
                 }
             }
-            let maps = ["class", "egress", "ingress", "self", "sources"].into_iter().filter(|it| bound || *it != "sources");
+            let maps = ["class", "egress", "ingress", "known", "self", "sources"];
+            let maps = maps.into_iter().filter(|it| bound || !["known", "sources"].contains(it));
             let expected: Vec<String> = maps.flat_map(|it| [format!("{it}4"), format!("{it}6")]).collect();
             touched.sort();
             assert_eq!(touched, expected);

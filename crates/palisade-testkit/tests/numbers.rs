@@ -5,14 +5,14 @@ use std::path::Path;
 
 use palisade_engine::compile;
 use palisade_model::{Model, NodeId};
-use palisade_nft::{Ids, NodeView, Ruleset, lower};
+use palisade_nft::{Ids, NodeView, Ruleset, Unknown, lower};
 use palisade_testkit::check::snapshot;
 use palisade_testkit::generate::generate;
 use palisade_testkit::objects::Objects;
 use palisade_testkit::scenario::all;
 
 fn lowered(model: &Model, node: usize, ids: &mut Ids) -> Ruleset {
-    lower(model, &compile(model), &NodeView { node: NodeId(node), links: BTreeMap::new() }, ids)
+    lower(model, &compile(model), &NodeView { node: NodeId(node), links: BTreeMap::new(), unknown: Unknown::Open }, ids)
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Result, anyhow, bail};
 use palisade_engine::compile;
 use palisade_model::{Model, NodeId, Protocol};
-use palisade_nft::{At, CtState, Ids, NodeView, Packet, Ruleset, lower, render, trace};
+use palisade_nft::{At, CtState, Ids, NodeView, Packet, Ruleset, Unknown, lower, render, trace};
 
 use crate::cli::{NftArgs, NftCommand, NftHook, NftRenderArgs, NftTraceArgs};
 use crate::input::{self, Input};
@@ -29,8 +29,8 @@ fn ruleset(input: &Input, node: &str) -> Result<Ruleset> {
     }
     let model = &input.snapshot.model;
     let at = model.nodes.iter().position(|it| *it.name == *node).ok_or_else(|| anyhow!("{}", no_such_node(model, node)))?;
-    // Objects do not say which link leads to a pod, so no source is bound.
-    let view = NodeView { node: NodeId(at), links: BTreeMap::new() };
+    // Objects do not say which link leads to a pod, so no source is bound and nobody is closed out.
+    let view = NodeView { node: NodeId(at), links: BTreeMap::new(), unknown: Unknown::Open };
     Ok(lower(model, &compile(model), &view, &mut Ids::default()))
 }
 
@@ -68,6 +68,8 @@ fn traced(args: &NftTraceArgs) -> Result<Outcome> {
         state: CtState::New,
         priority: 0,
         source_is_local: false,
+        from_link: None,
+        to_link: None,
     };
     let traced = trace(&ruleset, &packet).map_err(|error| anyhow!(error))?;
     let (word, exit) = if traced.accepted { ("accepted", Exit::Yes) } else { ("dropped", Exit::No) };

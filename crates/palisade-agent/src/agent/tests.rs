@@ -41,7 +41,12 @@ impl Agent<Fake> {
     fn assert_holds(&mut self, ports: &[u16]) {
         assert_eq!(self.kernel.faults(), 0, "faults that no call has met");
         let model = model(ports);
-        let expected = lower(&model, &compile(&model), &NodeView { node: NodeId(0), links: BTreeMap::new() }, &mut self.ids.clone());
+        let expected = lower(
+            &model,
+            &compile(&model),
+            &NodeView { node: NodeId(0), links: BTreeMap::new(), unknown: Unknown::Closed(PodLinks::default()) },
+            &mut self.ids.clone(),
+        );
         let found = self.kernel.dump().unwrap().unwrap();
         assert!(same(&found, &expected), "{ports:?}: {found:#?}");
         assert_eq!(self.standing, Standing::AsLeft);

@@ -90,7 +90,9 @@ impl<'a> Judge<'a> {
             (true, false, false) => At::Forward,
         };
         let state = CtState::New;
-        let packet = Packet { at, source, destination, protocol, port, state, priority: 0, source_is_local: false };
+        // By no link: whether a pod is known does not matter to what policy says of its connections.
+        let (from_link, to_link) = (None, None);
+        let packet = Packet { at, source, destination, protocol, port, state, priority: 0, source_is_local: false, from_link, to_link };
         let traced = trace(self.ruleset, &packet)?;
         if !traced.accepted {
             let number = traced.origins.last().copied().unwrap_or(0);

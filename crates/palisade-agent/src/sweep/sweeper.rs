@@ -278,7 +278,7 @@ impl Sweeper {
         connections: &'a [(Opening, Connection)],
     ) -> Result<Vec<(Opening, &'a Connection, Why)>, SweepError> {
         let agent = lock(&self.shared.agent);
-        let names = lock(&self.shared.names);
+        let names = self.shared.names.read().unwrap_or_else(std::sync::PoisonError::into_inner);
         let view = self.shared.desk.view();
         let in_force = agent.ruleset().zip(view.as_deref());
         let mut judge = in_force.map(|(ruleset, view)| Judge::new(ruleset, view, node));

@@ -40,6 +40,7 @@ impl<'m> Ground<'m> {
             nodes: model.nodes.clone(),
             services: model.services.clone(),
             policies: Vec::new(),
+            pod_ranges: model.pod_ranges.clone(),
             completed: model.completed.clone(),
             foreign: Vec::new(),
         };

@@ -152,14 +152,14 @@ fn top(family: Family) -> u128 {
     }
 }
 
-fn bits(address: IpAddr) -> u128 {
+pub(crate) fn bits(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(it) => u128::from(u32::from(it)),
         IpAddr::V6(it) => u128::from(it),
     }
 }
 
-fn address(family: Family, bits: u128) -> IpAddr {
+pub(crate) fn address(family: Family, bits: u128) -> IpAddr {
     match family {
         // A number of this family never is above `top`.
         Family::V4 => IpAddr::from(std::net::Ipv4Addr::from(u32::try_from(bits).unwrap_or(u32::MAX))),

@@ -13,7 +13,7 @@ use nix::sys::time::TimeVal;
 use palisade_engine::compile;
 use palisade_kernel::{KernelError, Links, Namespace, NextHop, Route, in_fresh_netns, set_sysctl};
 use palisade_model::{EndpointId, Model, NodeId, Severity};
-use palisade_nft::{Hook, Ids, NodeView, Ruleset, lower};
+use palisade_nft::{Hook, Ids, NodeView, Ruleset, Unknown, lower};
 
 /// How long anything may take that comes by itself.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
@@ -113,7 +113,7 @@ pub(crate) fn model(manifests: &str) -> Model {
 
 /// The ruleset of the first node of a cluster.
 pub(crate) fn lowered(model: &Model, links: BTreeMap<EndpointId, String>, ids: &mut Ids) -> Ruleset {
-    lower(model, &compile(model), &NodeView { node: NodeId(0), links }, ids)
+    lower(model, &compile(model), &NodeView { node: NodeId(0), links, unknown: Unknown::Open }, ids)
 }
 
 /// Makes the links that rulesets bind sources to, in the namespace of the caller: not every kernel takes names that are of no link.

@@ -14,3 +14,4 @@ mod rulesets;
 mod services;
 mod sources;
 mod transactions;
+mod unknown;

@@ -299,7 +299,7 @@ pub(crate) fn assert_read_back(name: &str, nftables: &mut Nftables, ruleset: &Ru
     }
 }
 
-fn compare_with_nft(name: &str, ruleset: &Ruleset) {
+pub(crate) fn compare_with_nft(name: &str, ruleset: &Ruleset) {
     // As people see it, and the expressions that the kernel has.
     let list =
         || Some((nft(&["list", "table", "inet", "palisade"], "")?, nft(&["--debug=netlink", "list", "table", "inet", "palisade"], "")?));

@@ -26,7 +26,7 @@ use palisade_kernel::{KernelError, Namespace, set_sysctl};
 use palisade_model::NodeId;
 
 use crate::lab::{Lab, LabError, NodeEvent};
-use crate::plan::{Families, Nodes, Options, Plan, PlanError, PodNetwork, plan};
+use crate::plan::{Families, Nodes, Options, Plan, PlanError, PodNetwork, plan, WhileUnknown};
 use crate::question::Speaker;
 
 pub use change::Kind;
@@ -105,7 +105,7 @@ impl From<KernelError> for SoakError {
     }
 }
 
-const OPTIONS: Options = Options { nodes: Nodes::AsRead, families: Families::Both, network: PodNetwork::Routed };
+const OPTIONS: Options = Options { nodes: Nodes::AsRead, families: Families::Both, network: PodNetwork::Routed, unknown: WhileUnknown::CLOSED };
 
 /// Connections that nobody answers are forgotten soon: there is a new one with each packet.
 const FORGET: [(&str, &str); 3] = [

@@ -8,14 +8,15 @@ use std::sync::mpsc::channel;
 use std::time::Instant;
 
 use palisade_kernel::Namespace;
-use palisade_lab::{Families, Finding, Lab, Nodes, Options, PodNetwork, Question, Speaker, plan};
+use palisade_lab::{Families, Finding, Lab, Nodes, Options, PodNetwork, Question, Speaker, WhileUnknown, plan};
 use palisade_model::{PodName, PortProtocol, Protocol, Severity};
 use palisade_testkit::check::snapshot;
 
 use crate::ground::{is_root, say};
 use crate::watch::Watch;
 
-const ONE_NODE: Options = Options { nodes: Nodes::Own(1), families: Families::AsRead, network: PodNetwork::Routed };
+const ONE_NODE: Options =
+    Options { nodes: Nodes::Own(1), families: Families::AsRead, network: PodNetwork::Routed, unknown: WhileUnknown::CLOSED };
 
 /// A pod with addresses, perhaps on a node, that serves TCP port 80.
 fn pod(name: &str, node: Option<&str>, addresses: &[&str]) -> String {
@@ -219,7 +220,7 @@ fn pods_of_one_family_speak_it() {
         let text = [pod("a", None, &["fd00::1"]), pod("b", None, &["fd00::2"]), pod("c", None, &["fd00::3"]), only("a", "b")].concat();
         for nodes in [Nodes::Own(1), Nodes::Own(2)] {
             for network in [PodNetwork::Routed, PodNetwork::Bridged] {
-                let mut lab = up(&text, &Options { nodes, families: Families::AsRead, network });
+                let mut lab = up(&text, &Options { nodes, families: Families::AsRead, network, unknown: WhileUnknown::CLOSED });
                 check(&mut lab, &[("a", "b", true), ("c", "b", false), ("b", "c", true)]);
             }
         }

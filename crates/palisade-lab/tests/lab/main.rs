@@ -8,4 +8,5 @@ mod ground;
 mod scenarios;
 mod soak;
 mod talk;
+mod unknown;
 mod watch;

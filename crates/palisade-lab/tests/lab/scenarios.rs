@@ -111,7 +111,7 @@ impl Tally {
 }
 
 fn run_scenario(scenario: &Scenario, network: PodNetwork, tally: &mut Tally) {
-    let options = Options { nodes: Nodes::Own(2), families: Families::Both, network };
+    let options = Options { nodes: Nodes::Own(2), families: Families::Both, network, ..Options::default() };
     let text = std::fs::read_to_string(scenario.cluster()).unwrap();
     let mut objects = Objects::parse(&text).unwrap();
     let mut current = plan(&snapshot("cluster.yaml", &text).model, &options).unwrap();

@@ -12,7 +12,7 @@ pub(crate) fn accepts(ruleset: &Ruleset, rule: &Rule) -> Result<(), Cause> {
     let mut loaded = 0;
     for expression in lower(rule, |_| 0) {
         match expression {
-            Expression::Meta(meta::LINK) => loaded |= words(1, 16),
+            Expression::Meta(meta::LINK | meta::OUT_LINK) => loaded |= words(1, 16),
             Expression::Meta(_) | Expression::State | Expression::SourceType => loaded |= words(1, 4),
             Expression::Payload { length, to, .. } => loaded |= words(to, length),
             Expression::Value(_) => loaded |= words(1, 4),

@@ -73,7 +73,7 @@ pub fn listed(payload: &[u8]) -> Result<Listed, Foreign> {
     let count = count.map_err(foreign(&Object::Map(name.clone())))?;
     let kept = match shape {
         Shape::Interval(_) => Kept::Tree,
-        Shape::Data(_) | Shape::Numbers | Shape::Sources(_) | Shape::Pairs(_) | Shape::Protocols => Kept::Hash,
+        Shape::Data(_) | Shape::Numbers | Shape::Sources(_) | Shape::Pairs(_) | Shape::Addresses(_) | Shape::Protocols => Kept::Hash,
     };
     Ok(Listed { name, kept, count })
 }
@@ -180,6 +180,9 @@ fn read_maps(dump: &Dump, ruleset: &mut Ruleset) -> Result<BTreeMap<String, Vec<
             }
             Shape::Pairs(family) => {
                 ruleset.pairs.insert(name, map::to_pairs(family, &elements).map_err(odd)?);
+            }
+            Shape::Addresses(family) => {
+                ruleset.addresses.insert(name, map::to_addresses(family, &elements).map_err(odd)?);
             }
             Shape::Protocols => {
                 protocols.insert(name, map::to_protocols(&elements).map_err(odd)?);

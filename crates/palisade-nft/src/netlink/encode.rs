@@ -10,7 +10,7 @@ use crate::netlink::map::{self, Element, Shape};
 use crate::netlink::rule;
 use crate::netlink::uapi::{chain, element, flag, message, rule as rule_attribute, set, table};
 use crate::object::{Object, Unwritable};
-use crate::ruleset::{Hook, INGRESS_PRIORITY, Rule};
+use crate::ruleset::{Hook, INGRESS_PRIORITY, LinkName, Match, Rule};
 use crate::transaction::map::Map;
 use crate::transaction::{Change, Places, Transaction};
 
@@ -226,6 +226,7 @@ impl Elements<'_> {
 
 fn add_rule(batch: &mut Batch, sets: &mut Sets, object: Object, chain: &str, it: &Rule) -> Result<(), Unwritable> {
     let own = batch.table.name();
+    check_link_names(&object, it)?;
     let userdata = it.comment.as_deref().map(|text| rule_comment(&object, text)).transpose()?;
     let expressions = rule::lower(it, |protocols| sets.add_protocols(batch, &object, protocols));
     batch.push(object, message::NEW_RULE, flag::CREATE | flag::APPEND, |writer| {
@@ -236,6 +237,19 @@ fn add_rule(batch: &mut Batch, sets: &mut Sets, object: Object, chain: &str, it:
             writer.bytes(rule_attribute::USERDATA, &userdata);
         }
     });
+    Ok(())
+}
+
+/// nft takes a beginning with the asterisk after it for a name.
+fn check_link_names(object: &Object, rule: &Rule) -> Result<(), Unwritable> {
+    for condition in &rule.matches {
+        let Match::Link { name, .. } = condition else { continue };
+        let checked = match name {
+            LinkName::Whole(name) => map::link(name).map(drop),
+            LinkName::Beginning(start) => map::link(start).and(map::link(&format!("{start}_"))).map(drop),
+        };
+        checked.map_err(|odd| Unwritable { object: object.clone(), what: odd.0 })?;
+    }
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use palisade_netlink::{Attributes, Odd, Writer};
 
 use crate::netlink::expression::{LookupResult, read_verdict, write_verdict};
 use crate::netlink::uapi::{data, element, kind, meta, set};
-use crate::ruleset::{Address, DataMap, IntervalMap, PairSet, SourceSet, Verdict, VerdictMap};
+use crate::ruleset::{Address, AddressSet, DataMap, IntervalMap, PairSet, SourceSet, Verdict, VerdictMap};
 use crate::transaction::map::{Map, MapKind};
 
 /// What a map is from and to.
@@ -24,6 +24,8 @@ pub(crate) enum Shape {
     Sources(Address),
     /// A set of pairs of addresses.
     Pairs(Address),
+    /// A set of addresses.
+    Addresses(Address),
     /// The set of a rule that names several protocols.
     Protocols,
 }
@@ -60,12 +62,12 @@ const NETWORK_ORDER: u32 = 2;
 const EXPRESSION_CONCAT: u32 = 13;
 const EXPRESSION_META: u32 = 9;
 /// Bytes of the name of a link, with at least one zero at the end.
-const LINK: usize = 16;
+pub(crate) const LINK: usize = 16;
 /// What nft keeps with the start of a range that has no end.
 const OPEN: (u8, u32) = (1, 1);
 
 impl Shape {
-    const ALL: [Shape; 10] = [
+    const ALL: [Shape; 12] = [
         Shape::Data(Address::V4),
         Shape::Data(Address::V6),
         Shape::Interval(Address::V4),
@@ -75,6 +77,8 @@ impl Shape {
         Shape::Pairs(Address::V6),
         Shape::Sources(Address::V4),
         Shape::Sources(Address::V6),
+        Shape::Addresses(Address::V4),
+        Shape::Addresses(Address::V6),
         Shape::Protocols,
     ];
 
@@ -85,6 +89,7 @@ impl Shape {
             MapKind::Numbers => Shape::Numbers,
             MapKind::Pairs(family) => Shape::Pairs(family),
             MapKind::Sources(family) => Shape::Sources(family),
+            MapKind::Addresses(family) => Shape::Addresses(family),
         }
     }
 
@@ -93,7 +98,7 @@ impl Shape {
         match self {
             Shape::Data(_) | Shape::Interval(_) => LookupResult::Value,
             Shape::Numbers => LookupResult::Verdict,
-            Shape::Sources(_) | Shape::Pairs(_) | Shape::Protocols => LookupResult::Found,
+            Shape::Sources(_) | Shape::Pairs(_) | Shape::Addresses(_) | Shape::Protocols => LookupResult::Found,
         }
     }
 
@@ -101,7 +106,7 @@ impl Shape {
         match self {
             Shape::Data(_) | Shape::Numbers => set::MAP,
             Shape::Interval(_) => set::MAP | set::INTERVAL,
-            Shape::Sources(_) | Shape::Pairs(_) => 0,
+            Shape::Sources(_) | Shape::Pairs(_) | Shape::Addresses(_) => 0,
             Shape::Protocols => set::ANONYMOUS | set::CONSTANT,
         }
     }
@@ -109,8 +114,8 @@ impl Shape {
     /// Type and length.
     pub(crate) fn key(self) -> (u32, u32) {
         match self {
-            Shape::Data(Address::V4) | Shape::Interval(Address::V4) => (kind::IPV4, 4),
-            Shape::Data(Address::V6) | Shape::Interval(Address::V6) => (kind::IPV6, 16),
+            Shape::Data(Address::V4) | Shape::Interval(Address::V4) | Shape::Addresses(Address::V4) => (kind::IPV4, 4),
+            Shape::Data(Address::V6) | Shape::Interval(Address::V6) | Shape::Addresses(Address::V6) => (kind::IPV6, 16),
             Shape::Numbers => (kind::CLASS, 4),
             Shape::Pairs(Address::V4) => (kind::pair(kind::IPV4), 8),
             Shape::Pairs(Address::V6) => (kind::pair(kind::IPV6), 32),
@@ -125,7 +130,7 @@ impl Shape {
         match self {
             Shape::Data(_) | Shape::Interval(_) => Some((kind::CLASS, 4)),
             Shape::Numbers => Some((kind::VERDICT, 0)),
-            Shape::Sources(_) | Shape::Pairs(_) | Shape::Protocols => None,
+            Shape::Sources(_) | Shape::Pairs(_) | Shape::Addresses(_) | Shape::Protocols => None,
         }
     }
 
@@ -139,6 +144,7 @@ impl Shape {
                 let key = [number(0, EXPRESSION_CONCAT), udata(1, &[])].concat();
                 [number(UDATA_KEY_ORDER, NO_ORDER), udata(UDATA_KEY_EXPRESSION, &key)].concat()
             }
+            Shape::Addresses(_) => number(UDATA_KEY_ORDER, NETWORK_ORDER),
             Shape::Protocols => {
                 let key = [number(0, EXPRESSION_META), udata(1, &number(0, meta::PROTOCOL))].concat();
                 [number(UDATA_KEY_ORDER, HOST_ORDER), udata(UDATA_KEY_EXPRESSION, &key)].concat()
@@ -189,6 +195,7 @@ pub(crate) fn of_map(map: &Map) -> Result<Vec<Element>, Odd> {
         Map::Verdict(map) => Ok(of_verdicts(map)),
         Map::Sources(set) => of_sources(set),
         Map::Pairs(set) => of_pairs(set),
+        Map::Addresses(set) => of_addresses(set),
     }
 }
 
@@ -238,6 +245,11 @@ fn of_pairs(set: &PairSet) -> Result<Vec<Element>, Odd> {
         Ok(Element { key, role: Role::Member })
     });
     each.collect()
+}
+
+/// The elements of a set of addresses.
+fn of_addresses(set: &AddressSet) -> Result<Vec<Element>, Odd> {
+    set.elements.iter().map(|it| Ok(Element { key: key(*it, set.family)?, role: Role::Member })).collect()
 }
 
 /// The elements of a set of protocols, each once.
@@ -303,6 +315,14 @@ pub(crate) fn to_pairs(family: Address, elements: &[Element]) -> Result<PairSet,
         _ => Err(Odd::new("an element that is no pair of addresses")),
     });
     Ok(PairSet { family, elements: each.collect::<Result<_, Odd>>()? })
+}
+
+pub(crate) fn to_addresses(family: Address, elements: &[Element]) -> Result<AddressSet, Odd> {
+    let each = elements.iter().map(|it| match it.role {
+        Role::Member => address(&it.key, family),
+        Role::Number(_) | Role::OpenNumber(_) | Role::End | Role::Goto(_) => Err(Odd::new("an element that is no address")),
+    });
+    Ok(AddressSet { family, elements: each.collect::<Result<_, Odd>>()? })
 }
 
 pub(crate) fn to_protocols(elements: &[Element]) -> Result<Vec<u8>, Odd> {

@@ -5,8 +5,9 @@
 use palisade_netlink::Odd;
 
 use crate::netlink::expression::{Compare, Expression, Lookup, LookupResult, NETWORK, TRANSPORT};
+use crate::netlink::map::{self, LINK};
 use crate::netlink::uapi::meta;
-use crate::ruleset::{Address, CtState, End, LOG_GROUP, LOG_PREFIX, Match, Neighbour, Rule, Statement, Value};
+use crate::ruleset::{Address, CtState, End, LOG_GROUP, LOG_PREFIX, LinkName, Match, Neighbour, Rule, Statement, Value};
 
 /// `RTN_LOCAL`.
 const LOCAL: u32 = 2;
@@ -80,12 +81,21 @@ fn lower_match(condition: &Match, set: &mut impl FnMut(&[u8]) -> u32, out: &mut 
         }
         Match::Number(number) => out.extend([Expression::Meta(meta::PRIORITY), equal(&number.to_ne_bytes())]),
         Match::LinkAndSource { family, set } => {
-            out.extend(link_and_source(*family));
-            out.push(Expression::Lookup(Lookup { set: set.clone(), id: None, result: LookupResult::Found }));
+            out.extend(link_and_address(End::Source, *family));
+            out.push(found_in(set));
+        }
+        Match::LinkAndDestination { family, set } => {
+            out.extend(link_and_address(End::Destination, *family));
+            out.push(found_in(set));
+        }
+        Match::Link { end, name } => out.extend([Expression::Meta(link_key(*end)), equal(&name_bytes(name))]),
+        Match::In { end, family, set } => {
+            out.extend(one_address(*end, *family));
+            out.push(found_in(set));
         }
         Match::Pair { family, set } => {
             out.extend(pair(*family));
-            out.push(Expression::Lookup(Lookup { set: set.clone(), id: None, result: LookupResult::Found }));
+            out.push(found_in(set));
         }
         Match::NeighbourDiscovery => out.extend(icmpv6(None, (133, 137), 255)),
         Match::RouterSolicitationFrom(source) => out.extend(icmpv6(Some(*source), (133, 133), 255)),
@@ -129,8 +139,16 @@ fn raise_match(rest: &[Expression], set: impl Fn(&str) -> Option<Vec<u8>>) -> Op
             [Expression::Lookup(Lookup { set, result: LookupResult::Found, .. }), after @ ..] => Some((set.clone(), after)),
             _ => None,
         };
-        if let Some((set, after)) = asks(link_and_source(family)) {
+        if let Some((set, after)) = asks(link_and_address(End::Source, family)) {
             return Some((Match::LinkAndSource { family, set }, after));
+        }
+        if let Some((set, after)) = asks(link_and_address(End::Destination, family)) {
+            return Some((Match::LinkAndDestination { family, set }, after));
+        }
+        for end in [End::Source, End::Destination] {
+            if let Some((set, after)) = asks(one_address(end, family)) {
+                return Some((Match::In { end, family, set }, after));
+            }
         }
         if let Some((set, after)) = asks(pair(family)) {
             return Some((Match::Pair { family, set }, after));
@@ -157,6 +175,10 @@ fn raise_match(rest: &[Expression], set: impl Fn(&str) -> Option<Vec<u8>>) -> Op
         {
             let number = |bytes: &[u8]| bytes.try_into().ok().map(u16::from_be_bytes);
             Some((Match::Port { first: number(first)?, last: number(last)? }, after))
+        }
+        [Expression::Meta(key @ (meta::LINK | meta::OUT_LINK)), Expression::Compare(Compare::Equal, name), after @ ..] => {
+            let end = if *key == meta::LINK { End::Source } else { End::Destination };
+            Some((Match::Link { end, name: raise_name(name)? }, after))
         }
         [Expression::Meta(meta::PRIORITY), Expression::Compare(Compare::Equal, number), after @ ..] => {
             Some((Match::Number(u32::from_ne_bytes(number.as_slice().try_into().ok()?)), after))
@@ -260,10 +282,46 @@ fn destination_port() -> Expression {
     Expression::Payload { base: TRANSPORT, offset: 2, length: 2, to: 1 }
 }
 
-fn link_and_source(family: Address) -> Vec<Expression> {
+fn found_in(set: &str) -> Expression {
+    Expression::Lookup(Lookup { set: set.to_owned(), id: None, result: LookupResult::Found })
+}
+
+fn link_key(end: End) -> u32 {
+    match end {
+        End::Source => meta::LINK,
+        End::Destination => meta::OUT_LINK,
+    }
+}
+
+fn link_and_address(end: End, family: Address) -> Vec<Expression> {
     let mut out = of_family(family).to_vec();
-    out.extend([Expression::Meta(meta::LINK), address(End::Source, family, AFTER_LINK)]);
+    out.extend([Expression::Meta(link_key(end)), address(end, family, AFTER_LINK)]);
     out
+}
+
+fn one_address(end: End, family: Address) -> Vec<Expression> {
+    let mut out = of_family(family).to_vec();
+    out.push(address(end, family, 1));
+    out
+}
+
+/// A whole name fills its register; a beginning is as long as it is.
+fn name_bytes(name: &LinkName) -> Vec<u8> {
+    match name {
+        LinkName::Whole(name) => {
+            let mut field = name.as_bytes().to_vec();
+            field.resize(LINK.max(field.len()), 0);
+            field
+        }
+        LinkName::Beginning(start) => start.as_bytes().to_vec(),
+    }
+}
+
+fn raise_name(bytes: &[u8]) -> Option<LinkName> {
+    if bytes.len() == LINK {
+        return map::name(bytes).map(LinkName::Whole);
+    }
+    std::str::from_utf8(bytes).ok().map(|it| LinkName::Beginning(it.to_owned()))
 }
 
 /// ICMPv6 of some types, the last included, with a hop limit.
@@ -322,6 +380,14 @@ mod tests {
             Match::Number(0x12345),
             Match::LinkAndSource { family: Address::V4, set: "s".to_owned() },
             Match::LinkAndSource { family: Address::V6, set: "s".to_owned() },
+            Match::LinkAndDestination { family: Address::V4, set: "s".to_owned() },
+            Match::LinkAndDestination { family: Address::V6, set: "s".to_owned() },
+            Match::Link { end: End::Source, name: LinkName::Whole("fifteen-letters".to_owned()) },
+            Match::Link { end: End::Destination, name: LinkName::Whole("a".to_owned()) },
+            Match::Link { end: End::Source, name: LinkName::Beginning("fourteen-lette".to_owned()) },
+            Match::Link { end: End::Destination, name: LinkName::Beginning("a".to_owned()) },
+            Match::In { end: End::Source, family: Address::V4, set: "s".to_owned() },
+            Match::In { end: End::Destination, family: Address::V6, set: "s".to_owned() },
             Match::Pair { family: Address::V4, set: "s".to_owned() },
             Match::Pair { family: Address::V6, set: "s".to_owned() },
         ]);

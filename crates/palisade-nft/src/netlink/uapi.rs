@@ -131,6 +131,8 @@ pub const GENERATION_ID: u16 = 1;
 pub mod meta {
     pub const PRIORITY: u32 = 2;
     pub const LINK: u32 = 6;
+    /// The link that a packet leaves by.
+    pub const OUT_LINK: u32 = 7;
     pub const FAMILY: u32 = 15;
     pub const PROTOCOL: u32 = 16;
 }

@@ -11,7 +11,7 @@ use crate::plan::moves::{InForce, Moves, moves, time};
 use crate::plan::reduce::reduce;
 use crate::plan::tables::{Program, Tables, class_map, is_ingress, numbers_map, range_map, subject_map};
 use crate::plan::transitions::{Context, Meanwhile, Transition, may_mix, transitions};
-use crate::ruleset::{Address, Chain, Hook, Ruleset, SourceSet, VerdictMap};
+use crate::ruleset::{Address, AddressSet, Chain, Hook, Ruleset, SourceSet, VerdictMap};
 
 /// The steps from one ruleset to another, if there are any that are safe.
 pub(super) fn plan(old: &Ruleset, new: &Ruleset) -> Option<Vec<Step>> {
@@ -119,12 +119,19 @@ impl Stages<'_> {
             let gone = self.before.sets.get(name);
             set.elements.retain(|it| gone.is_none_or(|gone| !gone.elements.contains(it)));
         }
+        for (name, set) in narrowed.addresses.iter_mut().filter(|(name, _)| self.after.addresses.contains_key(*name)) {
+            let gone = self.before.addresses.get(name);
+            set.elements.retain(|it| gone.is_none_or(|gone| !gone.elements.contains(it)));
+        }
         let mut moved = narrowed.clone();
         self.set_classes(&mut moved, if direct { At::End } else { At::Moved });
         let mut widened = moved.clone();
         self.set_subjects(&mut widened, |transition| transition.to);
         for (name, set) in &mut widened.sets {
             set.elements.extend(self.after.sets.get(name).into_iter().flat_map(|it| it.elements.iter().cloned()));
+        }
+        for (name, set) in &mut widened.addresses {
+            set.elements.extend(self.after.addresses.get(name).into_iter().flat_map(|it| it.elements.iter().copied()));
         }
         let mut settled = widened.clone();
         self.set_classes(&mut settled, At::End);
@@ -145,6 +152,9 @@ impl Stages<'_> {
         }
         for (name, set) in &self.after.sets {
             prepared.sets.entry(name.clone()).or_insert_with(|| SourceSet { family: set.family, elements: BTreeSet::new() });
+        }
+        for (name, set) in &self.after.addresses {
+            prepared.addresses.entry(name.clone()).or_insert_with(|| AddressSet { family: set.family, elements: BTreeSet::new() });
         }
         self.context.add_meets(&mut prepared);
         for transition in self.transitions {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ruleset::{Chain, DataMap, IntervalMap, PairSet, Ruleset, SourceSet, VerdictMap};
+use crate::ruleset::{AddressSet, Chain, DataMap, IntervalMap, PairSet, Ruleset, SourceSet, VerdictMap};
 use crate::transaction::difference::same;
 
 /// Both rulesets without what is the same in both. A map that both have stays in both, if need be without elements.
@@ -25,6 +25,10 @@ pub(super) fn reduce(old: &Ruleset, new: &Ruleset) -> (Ruleset, Ruleset) {
     (before.sets, after.sets) = each(&old.sets, &new.sets, |one, other| {
         let (a, b) = members(&one.elements, &other.elements);
         (SourceSet { family: one.family, elements: a }, SourceSet { family: other.family, elements: b })
+    });
+    (before.addresses, after.addresses) = each(&old.addresses, &new.addresses, |one, other| {
+        let (a, b) = members(&one.elements, &other.elements);
+        (AddressSet { family: one.family, elements: a }, AddressSet { family: other.family, elements: b })
     });
     (before.pairs, after.pairs) = each(&old.pairs, &new.pairs, |one, other| {
         let (a, b) = members(&one.elements, &other.elements);

@@ -251,7 +251,7 @@ impl State {
         }
         match ruleset.remove_map(name).ok_or(Cause::Missing)? {
             Map::Verdict(map) => map.elements.values().for_each(|chain| count(&mut self.chain_uses, chain, down)),
-            Map::Data(_) | Map::Interval(_) | Map::Sources(_) | Map::Pairs(_) => {}
+            Map::Data(_) | Map::Interval(_) | Map::Sources(_) | Map::Pairs(_) | Map::Addresses(_) => {}
         }
         Ok(())
     }

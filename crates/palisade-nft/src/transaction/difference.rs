@@ -97,10 +97,11 @@ pub(crate) fn same(old: &[Rule], new: &[Rule]) -> bool {
 /// The maps that a rule asks.
 pub(super) fn maps_of(rule: &Rule) -> impl Iterator<Item = &str> {
     let sets = rule.matches.iter().filter_map(|it| match it {
-        Match::LinkAndSource { set, .. } | Match::Pair { set, .. } => Some(set.as_str()),
+        Match::LinkAndSource { set, .. } | Match::LinkAndDestination { set, .. } => Some(set.as_str()),
+        Match::Pair { set, .. } | Match::In { set, .. } => Some(set.as_str()),
         Match::Ct(_) | Match::Protocol(_) | Match::Port { .. } | Match::Number(_) | Match::SourceIsLocal | Match::NotSyn => None,
         Match::NeighbourDiscovery | Match::RouterSolicitationFrom(_) | Match::NeighbourDiscoveryFrom(_) => None,
-        Match::ListenerDiscoveryFrom(_) | Match::ListenerReportFrom(_) => None,
+        Match::ListenerDiscoveryFrom(_) | Match::ListenerReportFrom(_) | Match::Link { .. } => None,
     });
     let maps = rule.statements.iter().filter_map(|it| match it {
         Statement::Set(Value::From { map, .. }) | Statement::Look(map) => Some(map.as_str()),

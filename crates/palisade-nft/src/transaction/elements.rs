@@ -28,6 +28,10 @@ pub(super) fn add(ruleset: &mut Ruleset, name: &str, elements: &Map, targets: &m
             let to = &mut ruleset.pairs.get_mut(name).ok_or(Cause::Missing)?.elements;
             set.elements.iter().try_for_each(|it| to.insert(*it).then_some(()).ok_or(Cause::Exists))
         }
+        Map::Addresses(set) => {
+            let to = &mut ruleset.addresses.get_mut(name).ok_or(Cause::Missing)?.elements;
+            set.elements.iter().try_for_each(|it| to.insert(*it).then_some(()).ok_or(Cause::Exists))
+        }
     }
 }
 
@@ -55,6 +59,10 @@ pub(super) fn delete(ruleset: &mut Ruleset, name: &str, elements: &Map, targets:
         }
         Map::Pairs(set) => {
             let from = &mut ruleset.pairs.get_mut(name).ok_or(Cause::Missing)?.elements;
+            set.elements.iter().try_for_each(|it| from.remove(it).then_some(()).ok_or(Cause::Missing))
+        }
+        Map::Addresses(set) => {
+            let from = &mut ruleset.addresses.get_mut(name).ok_or(Cause::Missing)?.elements;
             set.elements.iter().try_for_each(|it| from.remove(it).then_some(()).ok_or(Cause::Missing))
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ruleset::{Address, DataMap, IntervalMap, PairSet, Ruleset, SourceSet, VerdictMap};
+use crate::ruleset::{Address, AddressSet, DataMap, IntervalMap, PairSet, Ruleset, SourceSet, VerdictMap};
 
 /// What a map is from and to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +17,8 @@ pub enum MapKind {
     Sources(Address),
     /// Pair of addresses.
     Pairs(Address),
+    /// Address.
+    Addresses(Address),
 }
 
 /// Elements, with the kind of their map.
@@ -27,6 +29,7 @@ pub enum Map {
     Verdict(VerdictMap),
     Sources(SourceSet),
     Pairs(PairSet),
+    Addresses(AddressSet),
 }
 
 /// A map where it stands.
@@ -37,6 +40,7 @@ pub(crate) enum MapRef<'a> {
     Verdict(&'a VerdictMap),
     Sources(&'a SourceSet),
     Pairs(&'a PairSet),
+    Addresses(&'a AddressSet),
 }
 
 impl Map {
@@ -52,6 +56,7 @@ impl Map {
             Map::Verdict(map) => map.elements.len(),
             Map::Sources(set) => set.elements.len(),
             Map::Pairs(set) => set.elements.len(),
+            Map::Addresses(set) => set.elements.len(),
         }
     }
 
@@ -66,6 +71,7 @@ impl Map {
             Map::Verdict(map) => MapRef::Verdict(map),
             Map::Sources(set) => MapRef::Sources(set),
             Map::Pairs(set) => MapRef::Pairs(set),
+            Map::Addresses(set) => MapRef::Addresses(set),
         }
     }
 }
@@ -78,6 +84,7 @@ impl MapRef<'_> {
             MapRef::Verdict(_) => MapKind::Numbers,
             MapRef::Sources(set) => MapKind::Sources(set.family),
             MapRef::Pairs(set) => MapKind::Pairs(set.family),
+            MapRef::Addresses(set) => MapKind::Addresses(set.family),
         }
     }
 
@@ -100,11 +107,15 @@ impl MapRef<'_> {
             (MapRef::Pairs(set), Some(MapRef::Pairs(other))) => {
                 Map::Pairs(PairSet { family: set.family, elements: &set.elements - &other.elements })
             }
+            (MapRef::Addresses(set), Some(MapRef::Addresses(other))) => {
+                Map::Addresses(AddressSet { family: set.family, elements: &set.elements - &other.elements })
+            }
             (MapRef::Data(map), _) => Map::Data(map.clone()),
             (MapRef::Interval(map), _) => Map::Interval(map.clone()),
             (MapRef::Verdict(map), _) => Map::Verdict(map.clone()),
             (MapRef::Sources(set), _) => Map::Sources(set.clone()),
             (MapRef::Pairs(set), _) => Map::Pairs(set.clone()),
+            (MapRef::Addresses(set), _) => Map::Addresses(set.clone()),
         }
     }
 }
@@ -122,7 +133,8 @@ impl Ruleset {
         let verdicts = self.verdicts.iter().map(|(name, map)| (name, MapRef::Verdict(map)));
         let sets = self.sets.iter().map(|(name, set)| (name, MapRef::Sources(set)));
         let pairs = self.pairs.iter().map(|(name, set)| (name, MapRef::Pairs(set)));
-        data.chain(intervals).chain(verdicts).chain(sets).chain(pairs)
+        let addresses = self.addresses.iter().map(|(name, set)| (name, MapRef::Addresses(set)));
+        data.chain(intervals).chain(verdicts).chain(sets).chain(pairs).chain(addresses)
     }
 
     pub(crate) fn map(&self, name: &str) -> Option<MapRef<'_>> {
@@ -131,7 +143,8 @@ impl Ruleset {
         let verdict = || self.verdicts.get(name).map(MapRef::Verdict);
         let sources = || self.sets.get(name).map(MapRef::Sources);
         let pairs = || self.pairs.get(name).map(MapRef::Pairs);
-        data.or_else(interval).or_else(verdict).or_else(sources).or_else(pairs)
+        let addresses = || self.addresses.get(name).map(MapRef::Addresses);
+        data.or_else(interval).or_else(verdict).or_else(sources).or_else(pairs).or_else(addresses)
     }
 
     /// Puts an empty map there.
@@ -152,6 +165,9 @@ impl Ruleset {
             MapKind::Pairs(family) => {
                 self.pairs.insert(name, PairSet { family, elements: BTreeSet::new() });
             }
+            MapKind::Addresses(family) => {
+                self.addresses.insert(name, AddressSet { family, elements: BTreeSet::new() });
+            }
         }
     }
 
@@ -161,6 +177,7 @@ impl Ruleset {
         let interval = || self.intervals.remove(name).map(Map::Interval);
         let found = data.or_else(interval).or_else(|| self.verdicts.remove(name).map(Map::Verdict));
         let found = found.or_else(|| self.sets.remove(name).map(Map::Sources));
-        found.or_else(|| self.pairs.remove(name).map(Map::Pairs))
+        let found = found.or_else(|| self.pairs.remove(name).map(Map::Pairs));
+        found.or_else(|| self.addresses.remove(name).map(Map::Addresses))
     }
 }

@@ -7,7 +7,8 @@ use crate::netlink::batch::Expected;
 use crate::netlink::encode::encode;
 use crate::object::Object;
 use crate::ruleset::{
-    Address, Chain, DataMap, End, Hook, IntervalMap, Match, PairSet, Rule, Ruleset, SourceSet, Statement, Value, Verdict, VerdictMap,
+    Address, AddressSet, Chain, DataMap, End, Hook, IntervalMap, Match, PairSet, Rule, Ruleset, SourceSet, Statement, Value, Verdict,
+    VerdictMap,
 };
 use crate::transaction::apply::{Cause, Refused, apply};
 use crate::transaction::map::{Map, MapKind};
@@ -55,13 +56,16 @@ fn rulesets() -> Vec<Ruleset> {
     let own = |links: &[&str], family: Address| {
         let own = Rule::to(Verdict::Accept).when(Match::LinkAndSource { family, set: "s".to_owned() });
         let pair = Rule::to(Verdict::Accept).when(Match::Pair { family, set: "self".to_owned() });
-        let mut ruleset = ruleset(&[("at", at(links), &[own, pair]), ("b", at(&["x"]), &[])]);
+        let exempt = Rule::to(Verdict::Accept).when(Match::In { end: End::Source, family, set: "exempt".to_owned() });
+        let mut ruleset = ruleset(&[("at", at(links), &[own, pair, exempt]), ("b", at(&["x"]), &[])]);
         let network = if family == Address::V4 { "10.0.0." } else { "fd00::" };
         let of = |link: &str| address(&format!("{network}{}", link.as_bytes()[0]));
         let elements = links.iter().map(|it| ((*it).to_owned(), of(it))).collect();
         ruleset.sets.insert("s".to_owned(), SourceSet { family, elements });
         let elements = links.iter().map(|it| (of(it), of(it))).collect();
         ruleset.pairs.insert("self".to_owned(), PairSet { family, elements });
+        let elements = links.iter().map(|it| of(it)).collect();
+        ruleset.addresses.insert("exempt".to_owned(), AddressSet { family, elements });
         ruleset
     };
     let (four, five) = (own(&["x", "y"], Address::V4), own(&["y", "z"], Address::V4));

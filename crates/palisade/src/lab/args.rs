@@ -54,6 +54,8 @@ Examples:
   palisade lab up -f manifests/ --nodes 3 --ipv6
   palisade lab up -f manifests/ --watch                 and edit the files
   palisade lab up -f manifests/ --watch --established=keep
+  palisade lab up -f manifests/ --unknown=open          new pods are like the outside until their policy is in force
+  palisade lab up -f manifests/ --exempt 10.244.0.250   all but this address, which no pod has
   palisade lab up -f manifests/ --foreground            in this terminal, with every denial, until Ctrl-C")]
 pub(crate) struct UpArgs {
     /// Put pods that say no node on this many nodes of the lab's own
@@ -70,6 +72,20 @@ pub(crate) struct UpArgs {
     /// What becomes of live connections that a change denies
     #[arg(long, value_name = "FATE", default_value = "cut")]
     pub(crate) established: EstablishedArg,
+    /// What becomes of a pod whose link is there before its policy is in force: closed or open
+    ///
+    /// Closed, nothing is from or for it until then, but what its own node asks of it.
+    #[arg(long, value_name = "WHAT", default_value = "closed")]
+    pub(crate) unknown: WhileUnknownArg,
+    /// Where pods have their addresses from; may be repeated
+    ///
+    /// Who has an address there and is not known to a node is a pod that it has not heard of: no CIDR accepts it, and every rule denies it that denies
+    /// pods. Without it, the ranges that the lab takes addresses from.
+    #[arg(long, value_name = "CIDR")]
+    pub(crate) pod_cidr: Vec<ipnet::IpNet>,
+    /// An address on the link of a pod that is let through though no pod is known to have it; may be repeated
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) exempt: Vec<std::net::IpAddr>,
     /// Follow changes of the files
     #[arg(long)]
     pub(crate) watch: bool,
@@ -101,6 +117,13 @@ impl From<EstablishedArg> for Established {
             EstablishedArg::Keep => Established::Keep,
         }
     }
+}
+
+/// What becomes of pods that are not known yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum WhileUnknownArg {
+    Closed,
+    Open,
 }
 
 /// Try connections with real packets

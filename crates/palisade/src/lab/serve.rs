@@ -9,12 +9,13 @@ use anyhow::Result;
 use palisade_agent::{Checked, Event, LockError};
 use palisade_kernel::{KernelError, Namespace};
 use palisade_lab::control::{Door, Frame, write_line};
-use palisade_lab::{Families, Lab, NodeEvent, Nodes, Options, PodNetwork, plan};
+use palisade_lab::{Families, Lab, NodeEvent, Nodes, Options, PodNetwork, WhileUnknown, plan};
 use palisade_report::{lab_text, text};
 
 use crate::demo;
 use crate::input::{self, Input};
 use crate::lab::UpArgs;
+use crate::lab::args::WhileUnknownArg;
 use crate::lab::history::{Entry, History, Since};
 use crate::lab::server::{Server, Told};
 use crate::lab::up::Bar;
@@ -152,6 +153,12 @@ fn options(args: &UpArgs) -> Options {
         nodes: args.nodes.map_or(Nodes::AsRead, Nodes::Own),
         families: if args.ipv6 { Families::Both } else { Families::AsRead },
         network: if args.bridged { PodNetwork::Bridged } else { PodNetwork::Routed },
+        unknown: match args.unknown {
+            WhileUnknownArg::Closed => {
+                WhileUnknown::Closed { ranges: args.pod_cidr.clone(), exempt: args.exempt.iter().copied().collect() }
+            }
+            WhileUnknownArg::Open => WhileUnknown::Open,
+        },
     }
 }
 

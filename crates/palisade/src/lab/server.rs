@@ -11,7 +11,7 @@ use anyhow::{Result, anyhow, bail};
 use palisade_agent::Did;
 use palisade_analysis::{Asked, Party, PortAsked};
 use palisade_lab::control::{Frame, Output, ProbeRequest, Request};
-use palisade_lab::{Finding, Lab, NodeCounts, Options, PodNetwork, Speaker, Trial, everybody, trials};
+use palisade_lab::{ClosedFor, Finding, Lab, NodeCounts, Options, PodNetwork, Speaker, Trial, WhileUnknown, everybody, trials};
 use palisade_model::{ContainerPort, Model, Protocol};
 use palisade_report::{decisive, lab_text, probed, text, v1, verdict};
 
@@ -90,8 +90,12 @@ impl Server {
             Ok(plan) => plan,
             Err(error) => return Ok(Told::Refused(error.to_string())),
         };
+        let known: Vec<ClosedFor> = lab.closed_for();
         for note in lab.apply(plan, |_| {})? {
             self.history.push(Entry::Note(format!("note: {note}")));
+        }
+        if let (WhileUnknown::Closed { .. }, Some(note)) = (&self.options.unknown, waited(&lab.closed_for(), &known)) {
+            self.history.push(Entry::Note(note));
         }
         Ok(Told::Applied)
     }
@@ -240,6 +244,17 @@ impl Server {
         lock(&self.end).send(()).ok();
         Ok(0)
     }
+}
+
+/// How long pods that were not there before waited for their policy.
+fn waited(now: &[ClosedFor], before: &[ClosedFor]) -> Option<String> {
+    let new: Vec<&ClosedFor> = now.iter().filter(|it| !before.contains(it)).collect();
+    let longest = new.iter().max_by_key(|it| it.time)?;
+    let time = longest.time.as_secs_f64() * 1_000.0;
+    Some(match new.as_slice() {
+        [only] => format!("pod {} was closed for {time:.1} ms, until its policy was in force", only.pod),
+        several => format!("{} new pods were closed until their policy was in force, {} longest: {time:.1} ms", several.len(), longest.pod),
+    })
 }
 
 fn ending() -> anyhow::Error {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Result;
 use palisade_engine::compile;
 use palisade_model::{Direction, NodeId};
-use palisade_nft::{Ids, NodeView, Ruleset, lower};
+use palisade_nft::{Ids, NodeView, Ruleset, Unknown, lower};
 
 use super::model::{Size, model, spread};
 use crate::bench::clock::timed;
@@ -14,7 +14,8 @@ use crate::bench::{Line, Spread, Table};
 /// A node of a cluster, with so many pods on each.
 pub(super) fn measure(size: Size, pods: usize, runs: usize) -> Result<()> {
     let model = spread(model(size), pods);
-    let [view, without] = [0, model.nodes.len() - 1].map(|it| NodeView { node: NodeId(it), links: BTreeMap::new() });
+    let [view, without] =
+        [0, model.nodes.len() - 1].map(|it| NodeView { node: NodeId(it), links: BTreeMap::new(), unknown: Unknown::Open });
     let (mut compiling, mut parting, mut lowering, mut empty, mut each) = (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut counts = String::new();
     for _ in 0..runs {

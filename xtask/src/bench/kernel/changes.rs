@@ -6,7 +6,7 @@ use anyhow::Result;
 use palisade_engine::compile;
 use palisade_kernel::{Kernel as _, Links, Namespace, Nftables};
 use palisade_model::{EndpointId, Model};
-use palisade_nft::{Change, Ids, NodeView, Ruleset, Step, Transaction, lower, plan};
+use palisade_nft::{Change, Ids, LinkName, NodeView, PodLinks, Ruleset, Step, Transaction, Unknown, lower, plan};
 
 use super::cluster::{LOCAL, NODE, Size, is_called};
 use super::ground::{LINK, TO_SERVER};
@@ -47,12 +47,13 @@ pub(super) fn lowered(size: Size, pods: &[Pod]) -> Lowered {
     Lowered { size, ruleset, lowering, grown }
 }
 
-/// With the sources of the called pods bound to their link. Callers share theirs with pods of other nodes, so it is not a pod's.
+/// With the sources of the called pods bound to their link, which is closed to others. Callers share theirs with pods of other nodes, so it is not a pod's.
 fn of_node(model: &Model, ids: &mut Ids) -> Ruleset {
     let local = model.endpoints.iter().enumerate().filter(|(_, it)| it.node == Some(NODE));
     let called = local.filter(|(_, it)| it.addresses.first().is_some_and(|it| is_called(*it)));
     let links = called.map(|(at, _)| (EndpointId(at), TO_SERVER.to_owned())).collect();
-    lower(model, &compile(model), &NodeView { node: NODE, links }, ids)
+    let closed = PodLinks { names: [LinkName::Whole(TO_SERVER.to_owned())].into(), ..PodLinks::default() };
+    lower(model, &compile(model), &NodeView { node: NODE, links, unknown: Unknown::Closed(closed) }, ids)
 }
 
 /// How much a ruleset is.

@@ -95,6 +95,7 @@ impl Size {
             nodes: vec![node("node-a", 1), node("node-b", 2)],
             services: Vec::new(),
             policies,
+            pod_ranges: Vec::new(),
             completed: Vec::new(),
             foreign: Vec::new(),
         }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use palisade_engine::{compile, decide};
 use palisade_kernel::{Connection, Status, Transport, Tuple};
 use palisade_model::{End, Flow, NodeId, Path, PortProtocol, Protocol, Verdict};
-use palisade_nft::{Ids, NodeView, lower};
+use palisade_nft::{Ids, NodeView, Unknown, lower};
 
 use super::{address, model, view_of};
 use crate::denial::DeniedBy;
@@ -48,7 +48,7 @@ fn direct(source: &str, destination: &str, protocol: u8, ports: Option<(u16, u16
 fn fate(cluster: &str, connection: &Connection) -> Fate {
     let model = model(cluster);
     let view = view_of(&model);
-    let node = NodeView { node: NodeId(0), links: Default::default() };
+    let node = NodeView { node: NodeId(0), links: Default::default(), unknown: Unknown::Open };
     let ruleset = lower(&model, &compile(&model), &node, &mut Ids::default());
     let own = BTreeSet::from([address("192.0.2.1"), address("169.254.1.1")]);
     Judge::new(&ruleset, &view, &own).fate(&Opening::of(connection)).unwrap()

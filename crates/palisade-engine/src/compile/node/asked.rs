@@ -13,6 +13,7 @@ use crate::compile::node::selected::Selected;
 use crate::compile::node::words;
 use crate::compile::rules::{Everyone, Names, namespace_named};
 use crate::compile::selectors::{self, Selectors};
+use crate::unknown::covers_all;
 
 /// Everything that is asked about.
 #[derive(Debug, Default)]
@@ -51,6 +52,8 @@ pub(super) struct Asking<'m> {
     pub(super) everyone: Everyone,
     /// Conditions on pods of any namespace.
     pub(super) pods: Vec<u32>,
+    /// Whether one of these covers every pod there could be.
+    pub(super) all_pods: bool,
     /// Namespace and selector over its pods.
     pub(super) own: Vec<(u32, u32)>,
     pub(super) blocks: Vec<u32>,
@@ -111,6 +114,7 @@ impl<'m> Asked<'m> {
             rule,
             everyone: Everyone::No,
             pods: Vec::new(),
+            all_pods: false,
             own: Vec::new(),
             blocks: Vec::new(),
             nodes: Vec::new(),
@@ -135,6 +139,9 @@ impl<'m> Asked<'m> {
     }
 
     fn peer(&mut self, peer: &'m Peer, namespaces: &FxHashMap<&'m str, u32>, asking: &mut Asking<'m>) {
+        if let Peer::Pods { namespaces, pods } = peer {
+            asking.all_pods |= covers_all(namespaces, pods);
+        }
         match peer {
             Peer::Pods { namespaces: NamespaceSet::Own(own), pods } => {
                 let Some(namespace) = namespaces.get(own.as_ref()) else {

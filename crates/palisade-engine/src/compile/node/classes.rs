@@ -9,6 +9,7 @@ use crate::compile::intern::{Interned, Lists, index, number};
 use crate::compile::node::Known;
 use crate::compile::node::asked::Asked;
 use crate::compile::node::owners::Owner;
+use crate::compile::node::unknown::pieces;
 use crate::compile::node::words;
 use crate::compile::{Compiled, Placed};
 
@@ -36,6 +37,8 @@ pub(super) enum ClassKind {
     /// The node whose programs ask.
     OwnNode,
     Outside,
+    /// A pod that nobody was told of.
+    UnknownPod,
 }
 
 /// The classes of a node.
@@ -101,7 +104,9 @@ impl Classes {
             working.found.known.push(Known { address: owner.address, place: owner.place, class: index(class) });
         }
         for (first, last, prefix) in compiled.parts.prefixes.ranges() {
-            working.range(first, last, prefix);
+            for (first, last, kind) in pieces(first, last, &model.pod_ranges) {
+                working.range(first, last, kind, prefix);
+            }
         }
         working.found
     }
@@ -122,6 +127,7 @@ impl Classes {
             ClassKind::Node => "node",
             ClassKind::OwnNode => "own node",
             ClassKind::Outside => "outside",
+            ClassKind::UnknownPod => "unknown pod",
         };
         let list = |id| self.lists.get(id).iter().copied();
         let mut said: Vec<String> = list(class.peers).map(|it| asked.peer_word(it)).collect();
@@ -281,11 +287,11 @@ impl Working<'_, '_> {
         Some(self.found.classes.intern(Class { kind, family, peers: 0, own: 0, blocks, nodes, ports: 0 }))
     }
 
-    /// A range of addresses outside. It goes on where the one before ends.
-    fn range(&mut self, first: IpAddr, last: IpAddr, prefix: u32) {
+    /// A range of addresses that nobody is known to have. It goes on where the one before ends.
+    fn range(&mut self, first: IpAddr, last: IpAddr, kind: ClassKind, prefix: u32) {
         let family = Family::of(first);
         let blocks = self.blocks(prefix, family);
-        let class = Class { kind: ClassKind::Outside, family, peers: 0, own: 0, blocks, nodes: 0, ports: 0 };
+        let class = Class { kind, family, peers: 0, own: 0, blocks, nodes: 0, ports: 0 };
         let class = self.found.classes.intern(class);
         self.found.join(class, End { place: Place::Outside, address: Some(first) });
         match self.found.ranges.last_mut().filter(|it| it.2 == class && Family::of(it.1) == family) {

@@ -1,6 +1,6 @@
 //! Which rules match which classes, by what each rule picks out.
 
-use palisade_model::{ContainerPort, Direction, End, Family};
+use palisade_model::{Action, ContainerPort, Direction, End, Family};
 use rustc_hash::FxHashMap;
 
 use crate::compile::intern::index;
@@ -12,7 +12,7 @@ use crate::compile::rules::{Everyone, Names};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Hit {
     No,
-    /// If a domain name resolves to the other end.
+    /// If a domain name resolves to the other end, or if that is a pod that nobody knows.
     Perhaps,
     Yes,
 }
@@ -80,6 +80,9 @@ impl<'a, 'm> Matching<'a, 'm> {
     pub(super) fn unless_picked(&self, rule: &Asking<'_>, (kind, family): Group) -> Hit {
         let pods = || kind == ClassKind::Pod && rule.pods.iter().any(|it| self.asked.peers.default_of(*it));
         let blocks = || rule.blocks.iter().any(|it| self.asked.is_whole(*it, family));
+        if rule.everyone == Everyone::No && kind == ClassKind::UnknownPod {
+            return hit_unknown(rule, blocks());
+        }
         if rule.everyone != Everyone::No || pods() || blocks() { Hit::Yes } else { by_name(rule, kind) }
     }
 
@@ -97,12 +100,13 @@ impl<'a, 'm> Matching<'a, 'm> {
             [namespace, holding @ ..] => rule.own.iter().any(|(of, it)| of == namespace && holding.binary_search(it).is_ok()),
             [] => false,
         };
+        let in_blocks = || rule.blocks.iter().any(|it| self.asked.is_whole(*it, class.family) != among(class.blocks, it));
         let of_kind = match class.kind {
             ClassKind::Pod => pods() || own(),
             ClassKind::Node | ClassKind::OwnNode => rule.nodes.iter().any(|it| among(class.nodes, it)),
+            ClassKind::UnknownPod => return hit_unknown(rule, in_blocks()),
             ClassKind::Outside => false,
         };
-        let in_blocks = || rule.blocks.iter().any(|it| self.asked.is_whole(*it, class.family) != among(class.blocks, it));
         if of_kind || in_blocks() { Hit::Yes } else { by_name(rule, class.kind) }
     }
 
@@ -151,10 +155,20 @@ impl<'a, 'm> Matching<'a, 'm> {
     }
 }
 
+/// Whether a rule that is not for everybody matches an unknown pod: certainly, or if that is a pod that it selects. None accepts one by its address.
+fn hit_unknown(rule: &Asking<'_>, in_blocks: bool) -> Hit {
+    let accepts = rule.rule.action == Action::Accept;
+    match rule.all_pods || (in_blocks && !accepts) {
+        true => Hit::Yes,
+        false if accepts || (rule.pods.is_empty() && rule.own.is_empty()) => Hit::No,
+        false => Hit::Perhaps,
+    }
+}
+
 /// SPEC: semantics 7.4: names of pods are the cluster's own.
 fn by_name(rule: &Asking<'_>, kind: ClassKind) -> Hit {
     match (rule.names, kind) {
-        (Names::None, _) | (Names::Outside, ClassKind::Pod) => Hit::No,
+        (Names::None, _) | (Names::Outside, ClassKind::Pod) | (_, ClassKind::UnknownPod) => Hit::No,
         (Names::Anywhere, _) | (Names::Outside, ClassKind::Node | ClassKind::OwnNode | ClassKind::Outside) => Hit::Perhaps,
     }
 }

@@ -39,6 +39,14 @@ enum Caller {
     Anyone,
     /// Where that calls, NetworkPolicies have no say.
     OwnNode,
+    /// The same rules may do something else to it.
+    UnknownPod,
+}
+
+impl Caller {
+    fn of(kind: ClassKind) -> Caller {
+        if kind == ClassKind::UnknownPod { Caller::UnknownPod } else { Caller::Anyone }
+    }
 }
 
 /// The programs of a direction.
@@ -228,7 +236,7 @@ impl<'m> Programmer<'_, '_, 'm> {
             }
         }
         hits.retain(|(_, hit)| *hit != Hit::No);
-        self.listed(*id, Hits { ports: self.ports(&hits, *id), rules: hits, caller: Caller::Anyone }, met);
+        self.listed(*id, Hits { ports: self.ports(&hits, *id), rules: hits, caller: Caller::of(class.kind) }, met);
     }
 
     fn own_node(&self, id: u32, met: &mut Met<'m>) {
@@ -281,7 +289,10 @@ impl<'m> Programmer<'_, '_, 'm> {
             let classes = self.matching.groups.get(group).into_iter().flatten().copied();
             classes.filter(|it| !is_picked(it) && self.caller(*it) == Caller::Anyone)
         };
-        let hits = |group: &Group| Hits { rules: defaults.get(group).cloned().unwrap_or_default(), ..Hits::default() };
+        let hits = |group: &Group| {
+            let rules = defaults.get(group).cloned().unwrap_or_default();
+            Hits { rules, ports: Vec::new(), caller: Caller::of(group.0) }
+        };
         let most = (ClassKind::Pod, self.main);
         let rest = match left(&most).find_map(|it| self.pair(it)) {
             Some((subject, peer)) => self.meeting(hits(&most), subject, peer, met),

@@ -12,6 +12,7 @@ mod hits;
 mod meetings;
 mod owners;
 mod selected;
+mod unknown;
 mod words;
 
 use std::net::IpAddr;
@@ -32,7 +33,8 @@ pub struct OnNode<'m> {
     pub classes: Vec<String>,
     /// Every address that pods and nodes have, in order.
     pub known: Vec<Known>,
-    /// All addresses of both families by range, with the place of the class that those have who are not known. Neighbours differ.
+    /// All addresses of both families by range, with the place of the class that those have who are not known: the outside, and pods nobody was told of.
+    /// Neighbours differ.
     pub ranges: Vec<(IpAddr, IpAddr, usize)>,
     /// What happens to the pods of the node.
     pub programs: PerDirection<Vec<NodeProgram<'m>>>,

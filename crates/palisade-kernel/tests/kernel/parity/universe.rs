@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use palisade_nft::{
-    Address, Chain, Change, CtState, DataMap, End, Hook, IntervalMap, Map, MapKind, Match, PairSet, Rule, Ruleset, SourceSet, Statement,
-    Value, Verdict, VerdictMap,
+    Address, AddressSet, Chain, Change, CtState, DataMap, End, Hook, IntervalMap, LinkName, Map, MapKind, Match, PairSet, Rule, Ruleset,
+    SourceSet, Statement, Value, Verdict, VerdictMap,
 };
 
-const KINDS: [MapKind; 9] = [
+const KINDS: [MapKind; 11] = [
     MapKind::Data(Address::V4),
     MapKind::Data(Address::V6),
     MapKind::Interval(Address::V4),
@@ -18,6 +18,8 @@ const KINDS: [MapKind; 9] = [
     MapKind::Pairs(Address::V6),
     MapKind::Sources(Address::V4),
     MapKind::Sources(Address::V6),
+    MapKind::Addresses(Address::V4),
+    MapKind::Addresses(Address::V6),
 ];
 
 /// Of the chains of `full`, and one that is not there.
@@ -93,6 +95,9 @@ fn elements(kind: MapKind, number: u32, chain: &str) -> Vec<Map> {
             let pair = |it: &&str| Map::Pairs(PairSet { family, elements: [(address(it), address(of(family).some[0]))].into() });
             of(family).some.iter().map(pair).collect()
         }
+        MapKind::Addresses(family) => {
+            of(family).some.iter().map(|it| Map::Addresses(AddressSet { family, elements: [address(it)].into() })).collect()
+        }
         MapKind::Sources(family) => {
             let source = |link: &str, it: &str| Map::Sources(SourceSet { family, elements: [(link.to_owned(), address(it))].into() });
             let [first, second, _] = of(family).some;
@@ -113,6 +118,8 @@ fn name(kind: MapKind) -> &'static str {
         MapKind::Pairs(Address::V6) => "pairs6",
         MapKind::Sources(Address::V4) => "sources4",
         MapKind::Sources(Address::V6) => "sources6",
+        MapKind::Addresses(Address::V4) => "addresses4",
+        MapKind::Addresses(Address::V6) => "addresses6",
     }
 }
 
@@ -123,6 +130,8 @@ fn rules() -> Vec<Rule> {
         Rule { comment: Some("say \"no\"".to_owned()), ..Rule::to(Verdict::Drop).when(Match::Protocol(vec![58, 1])) },
         Rule { statements: vec![Statement::Counter, Statement::Log(7)], ..Rule::default() },
         Rule::set(Value::Zero).when(Match::NeighbourDiscovery).when(Match::SourceIsLocal),
+        Rule::to(Verdict::Drop).when(Match::Link { end: End::Source, name: LinkName::Whole("one".to_owned()) }),
+        Rule::to(Verdict::Drop).when(Match::Link { end: End::Destination, name: LinkName::Beginning("on".to_owned()) }),
     ];
     for chain in CHAINS {
         rules.push(Rule::to(Verdict::Goto(chain.to_owned())));
@@ -139,6 +148,8 @@ fn asking() -> Vec<Rule> {
             rules.push(Rule::set(Value::From { end: End::Source, family, map: map.clone() }));
             rules.push(Rule::to(Verdict::Accept).when(Match::Pair { family, set: map.clone() }));
             rules.push(Rule::to(Verdict::Accept).when(Match::LinkAndSource { family, set: map.clone() }));
+            rules.push(Rule::to(Verdict::Accept).when(Match::LinkAndDestination { family, set: map.clone() }));
+            rules.push(Rule::to(Verdict::Accept).when(Match::In { end: End::Destination, family, set: map.clone() }));
         }
         rules.push(look(&map));
     }
@@ -197,7 +208,7 @@ fn some_links(count: usize, skipped: usize) -> BTreeSet<String> {
 fn values(kind: MapKind) -> Vec<Map> {
     match kind {
         MapKind::Data(_) | MapKind::Interval(_) => (1..=2).flat_map(|it| elements(kind, it, "")).collect(),
-        MapKind::Sources(_) | MapKind::Pairs(_) => elements(kind, 0, ""),
+        MapKind::Sources(_) | MapKind::Pairs(_) | MapKind::Addresses(_) => elements(kind, 0, ""),
         MapKind::Numbers => CHAINS.iter().flat_map(|it| elements(kind, 0, it)).collect(),
     }
 }
@@ -210,14 +221,15 @@ fn together(kind: MapKind, count: usize) -> Map {
     let interval = ruleset.intervals.remove("all").map(Map::Interval);
     let verdicts = ruleset.verdicts.remove("all").map(Map::Verdict);
     let sources = ruleset.sets.remove("all").map(Map::Sources);
-    data.or(interval).or(verdicts).or(sources).or(ruleset.pairs.remove("all").map(Map::Pairs)).unwrap()
+    let addresses = ruleset.addresses.remove("all").map(Map::Addresses);
+    data.or(interval).or(verdicts).or(sources).or(addresses).or(ruleset.pairs.remove("all").map(Map::Pairs)).unwrap()
 }
 
 /// An address and the start of a range look alike, and so do a pair of addresses and a link with an address of sixteen bytes: the kernel
 /// takes one for the other without a word.
 fn confused(map: &str, kind: MapKind) -> bool {
     let alike = |it: MapKind| match it {
-        MapKind::Data(family) | MapKind::Interval(family) => Some(MapKind::Data(family)),
+        MapKind::Data(family) | MapKind::Interval(family) | MapKind::Addresses(family) => Some(MapKind::Data(family)),
         MapKind::Sources(Address::V6) | MapKind::Pairs(Address::V6) => Some(MapKind::Pairs(Address::V6)),
         MapKind::Numbers | MapKind::Pairs(Address::V4) | MapKind::Sources(Address::V4) => None,
     };
@@ -240,13 +252,18 @@ pub(super) fn full() -> Ruleset {
                 Rule::to(Verdict::Accept).when(condition)
             }
             MapKind::Pairs(family) => Rule::to(Verdict::Accept).when(Match::Pair { family, set: name(kind).to_owned() }),
+            MapKind::Addresses(family) => {
+                Rule::to(Verdict::Accept).when(Match::In { end: End::Source, family, set: name(kind).to_owned() })
+            }
         });
         for name in [name(kind).to_owned(), format!("idle-{}", name(kind))] {
             let elements = elements(kind, 1, "target").into_iter();
             match kind {
                 MapKind::Data(_) => elements.take(2).for_each(|it| fill(&mut ruleset, &name, it)),
                 MapKind::Interval(_) => elements.skip(1).take(1).for_each(|it| fill(&mut ruleset, &name, it)),
-                MapKind::Numbers | MapKind::Pairs(_) | MapKind::Sources(_) => elements.take(2).for_each(|it| fill(&mut ruleset, &name, it)),
+                MapKind::Numbers | MapKind::Pairs(_) | MapKind::Sources(_) | MapKind::Addresses(_) => {
+                    elements.take(2).for_each(|it| fill(&mut ruleset, &name, it))
+                }
             }
         }
     }
@@ -282,6 +299,10 @@ fn fill(ruleset: &mut Ruleset, name: &str, elements: Map) {
         }
         Map::Pairs(set) => {
             let to = ruleset.pairs.entry(name).or_insert_with(|| PairSet { family: set.family, elements: [].into() });
+            to.elements.extend(set.elements);
+        }
+        Map::Addresses(set) => {
+            let to = ruleset.addresses.entry(name).or_insert_with(|| AddressSet { family: set.family, elements: [].into() });
             to.elements.extend(set.elements);
         }
         Map::Verdict(map) => ruleset.verdicts.entry(name).or_default().elements.extend(map.elements),
