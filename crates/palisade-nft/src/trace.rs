@@ -340,6 +340,8 @@ mod tests {
             port: None,
             state: CtState::New,
             priority: 0,
+            from_link: None,
+            to_link: None,
             source_is_local: false,
         };
         assert!(trace(&ruleset, &packet).is_err_and(|it| it.starts_with("more than 65536 rules are tried")));
