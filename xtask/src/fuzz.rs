@@ -19,7 +19,7 @@ const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-l
     -Cllvm-args=-sanitizer-coverage-trace-compares";
 const MOST_SECONDS: u64 = 24 * 60 * 60;
 /// For one input; the longest that was ever seen needs a hundredth.
-const SECONDS_FOR_ONE: u64 = 10;
+const SECONDS_FOR_ONE: u64 = 30;
 const MEGABYTES: u64 = 1024;
 /// How long a fuzzer may go on after its time: it ends between two inputs.
 const GRACE: Duration = Duration::from_secs(60);
