@@ -1,17 +1,19 @@
 //! `palisade verify`: whether the kernel of this node does what the policies say.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use palisade_agent::{Agent, Held, Lock, links_of, verification};
 use palisade_kernel::{Frames, Nftables};
-use palisade_model::Model;
-use palisade_nft::{NodeView, PodLinks, Unknown};
+use palisade_model::{IpBlock, Model};
+use palisade_nft::{LinkName, NodeView, PodLinks, Unknown};
 use palisade_report::{v1, verify_text};
 
 use crate::cli::{InputArgs, Output};
 use crate::input;
+use crate::lab::args::WhileUnknownArg;
 use crate::nft::node_of;
 use crate::outcome::{Exit, Outcome};
 
@@ -27,6 +29,7 @@ Examples:
   palisade verify -f manifests/ --node worker-1 --save-dump worker-1.json
   palisade verify -f manifests/ --dump worker-1.json                 later, elsewhere, without root
   palisade verify -f manifests/ --node worker-1 --repair             puts back what is wrong
+  palisade verify -f manifests/ --node worker-1 --pod-link 'cni*' --pod-cidr 10.244.0.0/16
   palisade lab verify                                                every node of a lab
 
 Exit codes: 0 as it should be, 1 differences or places where policy cannot be enforced, 2 could not find out.")]
@@ -43,6 +46,18 @@ pub(crate) struct VerifyArgs {
     /// Put back what is wrong with our tables, step by step, so that nothing slips through meanwhile
     #[arg(long)]
     pub(crate) repair: bool,
+    /// What the agent does with a pod whose policy is not in force yet: closed or open
+    #[arg(long, value_name = "WHAT", default_value = "closed")]
+    pub(crate) unknown: WhileUnknownArg,
+    /// The name of a pod's link on the node, or with a star at its end how it begins; may be repeated. Without it, those of usual CNIs
+    #[arg(long, value_name = "NAME")]
+    pub(crate) pod_link: Vec<String>,
+    /// Where pods have their addresses from, as the agent was told; may be repeated
+    #[arg(long, value_name = "CIDR")]
+    pub(crate) pod_cidr: Vec<ipnet::IpNet>,
+    /// An address on the link of a pod that the agent lets through though no pod is known to have it; may be repeated
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) exempt: Vec<IpAddr>,
     /// text for people, json for programs (`palisade schema verification` is its schema)
     #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
     pub(crate) output: Output,
@@ -60,13 +75,15 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Outcome> {
         None => (Held::read()?, None),
     };
     let Some(name) = args.node.clone().or(named) else { bail!("name the node with --node") };
+    let mut input = input;
+    input.snapshot.model.pod_ranges = pod_ranges(args);
     let model = &input.snapshot.model;
     let node = node_of(model, &name)?;
     if let Some(path) = &args.save_dump {
         std::fs::write(path, held.to_text(&name)?).with_context(|| format!("`{}`", path.display()))?;
     }
     let ways = links_of(model, node, &held);
-    let view = NodeView { node, links: ways.links.clone(), unknown: Unknown::Closed(PodLinks::default()) };
+    let view = NodeView { node, links: ways.links.clone(), unknown: unknown(args) };
     let mut verified = verification(model, &view, &held)?;
     if args.repair && !verified.holds {
         verified.repaired = Some(repair(model, &view)?);
@@ -78,6 +95,30 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Outcome> {
             .push_str(&format!("note: no route or neighbour shows the link of pod {pod}; the one that the table binds is taken for it\n"));
     }
     Ok(Outcome { stdout: said(&verified, args.output)?, stderr, exit: exit(&verified) })
+}
+
+/// What the agent was told of pods that are not known.
+fn unknown(args: &VerifyArgs) -> Unknown {
+    match args.unknown {
+        WhileUnknownArg::Open => Unknown::Open,
+        WhileUnknownArg::Closed => {
+            let name = |it: &String| match it.strip_suffix('*') {
+                Some(beginning) => LinkName::Beginning(beginning.to_owned()),
+                None => LinkName::Whole(it.clone()),
+            };
+            let usual = PodLinks::default();
+            let names = if args.pod_link.is_empty() { usual.names } else { args.pod_link.iter().map(name).collect() };
+            Unknown::Closed(PodLinks { names, exempt: args.exempt.iter().copied().collect(), ..PodLinks::default() })
+        }
+    }
+}
+
+fn pod_ranges(args: &VerifyArgs) -> Vec<IpBlock> {
+    let except = |range: &ipnet::IpNet| args.exempt.iter().filter(|it| range.contains(*it)).map(|it| ipnet::IpNet::from(*it)).collect();
+    match args.unknown {
+        WhileUnknownArg::Open => Vec::new(),
+        WhileUnknownArg::Closed => args.pod_cidr.iter().map(|it| IpBlock { except: except(it), cidr: it.trunc() }).collect(),
+    }
 }
 
 fn read_dump(path: &std::path::Path) -> Result<(Held, Option<String>)> {

@@ -1,5 +1,6 @@
 //! Labs that are large, empty or oddly filled, and what is left of a lab.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -238,8 +239,10 @@ fn a_lab_whose_process_was_killed_leaves_nothing() {
     let told: Option<String> = lines.map_while(Result::ok).find(|it| it.starts_with(UP));
     let mut watch = Watch::create();
     let files = std::fs::read_dir(format!("/proc/{}/fd", process.id())).unwrap().map(|it| it.unwrap().path());
-    let held: Vec<PathBuf> = files.filter(|it| std::fs::read_link(it).is_ok_and(|it| it.to_string_lossy().starts_with("net:["))).collect();
-    held.iter().for_each(|it| watch.on(&Namespace::open(it).unwrap()));
+    // Each once, however often it is held.
+    let named = files.filter_map(|it| Some((std::fs::read_link(&it).ok().filter(|it| it.to_string_lossy().starts_with("net:["))?, it)));
+    let held: BTreeMap<PathBuf, PathBuf> = named.collect();
+    held.values().for_each(|it| watch.on(&Namespace::open(it).unwrap()));
     process.kill().unwrap();
     process.wait().unwrap();
     // Two pods, two nodes and what is between.

@@ -1,6 +1,6 @@
 //! `palisade lab`: a cluster of namespaces, held by a process in the background that the other commands talk to.
 
-mod args;
+pub(crate) mod args;
 mod history;
 mod process;
 mod serve;

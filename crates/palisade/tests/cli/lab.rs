@@ -234,7 +234,9 @@ fn changed_files_are_followed_and_broken_ones_change_nothing() {
     lab.says(asks, 1);
     std::fs::write(folder.path().join("3-developers.yaml"), read("shop.change.yaml")).unwrap();
     wait_until("the change", || lab.run(asks).status.code() == Some(0));
-    std::fs::write(folder.path().join("3-developers.yaml"), "kind: [").unwrap();
+    // At once: a file that is empty for a moment says that there is nothing.
+    std::fs::write(folder.path().join("broken"), "kind: [").unwrap();
+    std::fs::rename(folder.path().join("broken"), folder.path().join("3-developers.yaml")).unwrap();
     wait_until("the refusal", || lab.says("status", 0).contains("the lab stays as it was"));
     lab.says(asks, 0);
     std::fs::remove_file(folder.path().join("3-developers.yaml")).unwrap();

@@ -29,23 +29,26 @@ apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: closed, 
 spec: {podSelector: {matchLabels: {app: db}}, policyTypes: [Ingress]}
 ";
 
+/// What the agents of a lab are told.
+const TOLD: &str = "--pod-link pod* --pod-cidr 10.88.0.0/16";
+
 #[test]
 fn a_node_of_a_lab_is_verified_saved_and_verified_again_from_the_file() {
     let Some(lab) = Lab::named("cli-verify") else { return };
     let folder = folder(&[("all.yaml", PODS)]);
     let manifests = folder.path().display();
-    lab.says(&format!("up -f {manifests}"), 0);
+    lab.says(&format!("up -f {manifests} --pod-cidr 10.88.0.0/16"), 0);
     let said = lab.says("verify", 0);
     assert!(said.contains("node one: the kernel does what policy says"), "{said}");
     let dump = folder.path().join("dump.json");
     let binary = snapbox::cmd::cargo_bin!("palisade").display().to_string();
-    let inside = |rest: &str, code| lab.says(&format!("exec node/one -- {binary} verify -f {manifests} --node one {rest}"), code);
+    let inside = |rest: &str, code| lab.says(&format!("exec node/one -- {binary} verify -f {manifests} --node one {TOLD} {rest}"), code);
     inside(&format!("--save-dump {}", dump.display()), 0);
-    let said = run(&format!("verify -f {manifests} --dump {}", dump.display()), 0);
+    let said = run(&format!("verify -f {manifests} {TOLD} --dump {}", dump.display()), 0);
     assert!(said.contains("node one: the kernel does what policy says"), "{said}");
     // Policies that the kernel was never told of.
     let open = crate::folder(&[("all.yaml", PODS.rsplit_once("---").unwrap().0)]);
-    let said = run(&format!("verify -f {} --dump {}", open.path().display(), dump.display()), 1);
+    let said = run(&format!("verify -f {} {TOLD} --dump {}", open.path().display(), dump.display()), 1);
     assert!(said.contains("shop/web (10.88.0.2) → shop/db (10.88.0.3)") && said.contains("should be accepted"), "{said}");
     // The agent of the lab has the table.
     assert!(inside("--repair", 0).contains("the kernel does what policy says"));
