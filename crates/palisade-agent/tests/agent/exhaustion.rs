@@ -14,7 +14,7 @@ const SECONDS: &str = "PALISADE_BURST_SECONDS";
 
 /// The pod's policy in one of some wordings, and some of a thousand pods elsewhere.
 fn word(number: u32, pod: &Endpoint, bases: &[Model]) -> (Matter, Model) {
-    let mut model = bases[usize::try_from(number / 10).unwrap() % bases.len()].clone();
+    let mut model = bases.iter().cycle().nth(usize::try_from(number / 10 % 4).unwrap()).unwrap().clone();
     let elsewhere = (0..number % 40).map(|at| Endpoint {
         name: PodName { namespace: "x".into(), name: format!("far-{at}").into() },
         addresses: vec![std::net::Ipv4Addr::from_bits(0x0a64_0000 + at).into()],
@@ -22,7 +22,7 @@ fn word(number: u32, pod: &Endpoint, bases: &[Model]) -> (Matter, Model) {
         ..pod.clone()
     });
     model.endpoints.extend(elsewhere);
-    (if number % 10 == 0 { Matter::Verdicts } else { Matter::Data }, model)
+    (if number.is_multiple_of(10) { Matter::Verdicts } else { Matter::Data }, model)
 }
 
 /// Kilobytes of this process.
