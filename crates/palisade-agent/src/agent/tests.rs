@@ -216,7 +216,8 @@ fn after_an_answer_that_stays_unknown_the_table_is_read() {
 fn who_dies_anywhere_in_a_change_leaves_what_the_next_can_go_on_from() {
     let layout = |agent: &mut Agent<Fake>| agent.meddle(vec![Change::FlushChain("input".to_owned())]);
     let nothing = |_: &mut Agent<Fake>| {};
-    let cases: [(fn(&mut Agent<Fake>), bool); 2] = [(nothing, false), (layout, true)];
+    type Meddle = fn(&mut Agent<Fake>);
+    let cases: [(Meddle, bool); 2] = [(nothing, false), (layout, true)];
     for (meddle, beside) in cases {
         let mut met = false;
         for calls in 0.. {
