@@ -7,7 +7,7 @@ use palisade_agent::{Agent, Held, verification};
 use palisade_engine::compile;
 use palisade_kernel::{Frames, Links, Nftables, set_sysctl};
 use palisade_model::{EndpointId, Model, NodeId};
-use palisade_nft::{Ids, NodeView, PodLinks, Ruleset, Unknown, lower};
+use palisade_nft::{Ids, LinkName, NodeView, PodLinks, Ruleset, Unknown, lower};
 use palisade_report::v1;
 use palisade_testkit::check::snapshot;
 
@@ -86,7 +86,7 @@ impl Node {
         let id = NodeId(model.nodes.iter().position(|it| &*it.name == "node-1").unwrap());
         let links: BTreeMap<EndpointId, String> =
             [(0, "pod1"), (1, "pod2"), (2, "pod3")].map(|(at, it)| (EndpointId(at), it.to_owned())).into();
-        let view = NodeView { node: id, links: links.clone(), unknown: Unknown::Closed(PodLinks::default()) };
+        let view = NodeView { node: id, links: links.clone(), unknown: unknown() };
         let wanted = lower(&model, &compile(&model), &view, &mut Ids::default());
         let program = tempfile::tempdir().unwrap();
         std::fs::write(program.path().join("pass.o"), passes()).unwrap();
@@ -104,9 +104,8 @@ impl Node {
         self.ground.node.run(|| Held::read().unwrap()).unwrap()
     }
 
-    /// As an agent has it that nobody told otherwise.
     pub(super) fn view(&self) -> NodeView {
-        NodeView { node: self.id, links: self.links.clone(), unknown: Unknown::Closed(PodLinks::default()) }
+        NodeView { node: self.id, links: self.links.clone(), unknown: unknown() }
     }
 
     pub(super) fn verification(&self, held: &Held) -> v1::Verification {
@@ -119,7 +118,9 @@ impl Node {
             .node
             .run(|| {
                 Frames::open().unwrap().replace(&self.links.values().cloned().collect()).unwrap();
-                Agent::new(Nftables::open().unwrap()).apply(&self.model, self.id, self.links.clone()).unwrap();
+                let mut agent = Agent::new(Nftables::open().unwrap());
+                agent.treat_unknown(unknown());
+                agent.apply(&self.model, self.id, self.links.clone()).unwrap();
             })
             .unwrap();
     }
@@ -129,6 +130,11 @@ impl Node {
         let output = self.ground.node.run(|| Command::new("sh").args(["-ec", line]).output().unwrap()).unwrap();
         if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
     }
+}
+
+/// Links of pods are known by how their names begin.
+pub(super) fn unknown() -> Unknown {
+    Unknown::Closed(PodLinks { names: [LinkName::Beginning("pod".to_owned())].into(), ..PodLinks::default() })
 }
 
 /// An object file with a program for XDP that lets everything pass: `r0 = 2; exit`.

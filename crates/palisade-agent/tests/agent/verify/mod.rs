@@ -23,7 +23,7 @@ fn no_edit_by_hand_goes_unnoticed() {
     let Some(node) = Node::create() else { return };
     let number = |name: &str| std::env::var(name).ok().and_then(|it| it.parse::<u64>().ok());
     let edits = usize::try_from(number("PALISADE_VERIFY_EDITS").unwrap_or(60)).unwrap();
-    let seed = number("PALISADE_VERIFY_SEED").unwrap_or_else(|| std::process::id().into());
+    let seed = number("PALISADE_VERIFY_SEED").unwrap_or(1);
     say(&format!("PALISADE_VERIFY_SEED={seed} PALISADE_VERIFY_EDITS={edits}"));
     let mut random = Random::new(seed);
     assert_holds(&node, "before anything was edited");
@@ -149,6 +149,7 @@ fn links_of_pods_are_found_by_routes_and_neighbours() {
 fn what_leads_past_the_hooks_is_told_by_an_agent_at_work() {
     let Some(node) = Node::create() else { return };
     let (agent, events) = node.ground.start().unwrap();
+    agent.treat_unknown(ground::unknown());
     agent.apply(&node.model, node.id, node.links.clone()).unwrap();
     let edits = [
         ("tc-filter", "tc qdisc add dev pod1 clsact; tc filter add dev pod1 ingress bpf da bytecode '1,6 0 0 0'"),
