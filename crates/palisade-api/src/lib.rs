@@ -31,7 +31,7 @@ pub use choice::Entry;
 pub use cluster_network_policy::{ClusterNetworkPolicy, CnpTier};
 pub use cluster_rule::{ClusterPeer, ClusterRule, PeerNamespaces, PeerPods, SubjectPods};
 pub use kep2091::Kep2091Policy;
-pub use meta::{Meta, OwnerReference};
+pub use meta::{Meta, Mode, OwnerReference};
 pub use network_policy::{NetworkPolicy, NpPeer, NpRule};
 pub use object::{Body, Object, Skipped, read_object};
 pub use pod::{Namespace, Node, Phase, Pod, PodTemplate, Workload};

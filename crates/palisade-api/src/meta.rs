@@ -2,6 +2,7 @@
 
 use palisade_model::Labels;
 
+use crate::names;
 use crate::problem::Consequence;
 use crate::read::Reader;
 use crate::syntax;
@@ -19,6 +20,36 @@ pub struct Meta {
     pub terminating: bool,
     /// The controlling owner.
     pub owner: Option<OwnerReference>,
+    /// What a policy is for.
+    pub mode: Mode,
+}
+
+/// What a policy is for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    #[default]
+    Enforce,
+    /// It is watched together with all others of a set, and never enforced.
+    Audit { set: Box<str> },
+}
+
+impl Mode {
+    /// What annotations say. A mode that nobody knows enforces.
+    fn of(annotations: &[(&str, &str)]) -> Mode {
+        let value = |name: &str| annotations.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
+        match value(names::MODE) {
+            Some(names::MODE_AUDIT) => {
+                let named = value(names::AUDIT_SET).filter(|it| is_set_name(it));
+                Mode::Audit { set: named.unwrap_or(names::DEFAULT_AUDIT_SET).into() }
+            }
+            Some(_) | None => Mode::Enforce,
+        }
+    }
+}
+
+/// Whether a set of audited policies can be called so.
+pub(crate) fn is_set_name(text: &str) -> bool {
+    !text.is_empty() && syntax::label_value(text).is_ok()
 }
 
 /// The controller that owns an object.
@@ -55,7 +86,7 @@ impl Reader {
             r.only(&fields, FIELDS);
             let name = r.optional(&fields, "name", |r, node| r.checked(node, syntax::subdomain));
             let namespace = r.optional(&fields, "namespace", |r, node| r.checked(node, syntax::dns_label));
-            r.optional(&fields, "annotations", Reader::string_map);
+            let annotations = r.optional(&fields, "annotations", Reader::string_map).unwrap_or_default();
             let labels = r.optional(&fields, "labels", Reader::labels).unwrap_or_default();
             let owners = r.list(&fields, "ownerReferences", Reader::owner);
             let terminating = fields.get("deletionTimestamp").is_some();
@@ -65,6 +96,7 @@ impl Reader {
                 labels,
                 terminating,
                 owner: owners.into_iter().flatten().next(),
+                mode: Mode::of(&annotations),
             }
         })
     }

@@ -42,6 +42,7 @@ impl<'m> Ground<'m> {
             policies: Vec::new(),
             completed: model.completed.clone(),
             foreign: Vec::new(),
+            audited: BTreeMap::new(),
         };
         let half = |direction| model.policies.iter().map(|policy| half(policy, direction)).collect();
         let mut ground = Ground {

@@ -96,7 +96,7 @@ impl Size {
             services: Vec::new(),
             policies,
             completed: Vec::new(),
-            foreign: Vec::new(),
+            ..Model::default()
         }
     }
 
