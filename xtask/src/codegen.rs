@@ -23,6 +23,8 @@ const GENERATED: &[(&str, &[&str])] = &[
     ("docs/schema/probe-report.v1.json", &["schema", "probe-report"]),
     ("docs/schema/lab-status.v1.json", &["schema", "lab-status"]),
     ("docs/schema/denial.v1.json", &["schema", "denial"]),
+    ("docs/schema/would.v1.json", &["schema", "would"]),
+    ("docs/schema/audit-report.v1.json", &["schema", "audit-report"]),
     ("docs/names.md", &["schema", "names"]),
     ("docs/cli.md", &["schema", "cli"]),
     ("docs/lints.md", &["schema", "lints"]),

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use palisade_nft::LOG_PREFIX;
+use palisade_nft::{AUDIT_PREFIX, LOG_PREFIX};
 
 use crate::denial::Denial;
 use crate::names::Names;
@@ -33,6 +33,8 @@ impl Default for Limits {
 #[derive(Debug)]
 pub struct Book {
     limits: Limits,
+    /// What the prefixes of its packets begin with.
+    prefix: &'static str,
     entries: HashMap<Key, Entry>,
     /// The entries in the order of their last event.
     // INVARIANT: has one key for each entry, at the entry's `event`.
@@ -42,9 +44,18 @@ pub struct Book {
 
 /// A connection, and the number of what denied it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Key {
-    tuple: Tuple,
-    origin: u32,
+pub(crate) struct Key {
+    pub(crate) tuple: Tuple,
+    pub(crate) origin: u32,
+}
+
+/// What became of a packet, before it has names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Noted {
+    /// The first of its connection for a while, which has had so many.
+    New(Key, u64),
+    Repeated,
+    Unreadable(Unreadable),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -107,17 +118,31 @@ impl Totals {
 
 impl Book {
     pub fn new(limits: Limits) -> Book {
-        Book { limits, entries: HashMap::new(), events: BTreeMap::new(), totals: Totals::default() }
+        Book { limits, prefix: LOG_PREFIX, entries: HashMap::new(), events: BTreeMap::new(), totals: Totals::default() }
+    }
+
+    /// A book of packets that audited policies would treat otherwise.
+    pub(crate) fn of_audits(limits: Limits) -> Book {
+        Book { prefix: AUDIT_PREFIX, ..Book::new(limits) }
     }
 
     /// Takes a packet from its IP header on, with the prefix of the rule that logged it. `now` is the time since some start.
     pub fn take(&mut self, packet: &[u8], prefix: &str, names: &Names, now: Duration) -> Taken {
+        match self.note(packet, prefix, now) {
+            Noted::New(key, packets) => Taken::New(Box::new(denial(key, packets, names))),
+            Noted::Repeated => Taken::Repeated,
+            Noted::Unreadable(unreadable) => Taken::Unreadable(unreadable),
+        }
+    }
+
+    /// The same without names.
+    pub(crate) fn note(&mut self, packet: &[u8], prefix: &str, now: Duration) -> Noted {
         self.totals.packets += 1;
-        let key = match key(packet, prefix) {
+        let key = match key_of(packet, prefix, self.prefix) {
             Ok(key) => key,
             Err(unreadable) => {
                 self.totals.unreadable += 1;
-                return Taken::Unreadable(unreadable);
+                return Noted::Unreadable(unreadable);
             }
         };
         let packets = match self.entries.get_mut(&key) {
@@ -125,7 +150,7 @@ impl Book {
                 entry.packets += 1;
                 if now.saturating_sub(entry.at) < self.limits.window {
                     self.totals.repeated += 1;
-                    return Taken::Repeated;
+                    return Noted::Repeated;
                 }
                 self.events.remove(&entry.event);
                 entry.packets
@@ -139,7 +164,7 @@ impl Book {
         self.totals.events += 1;
         self.entries.insert(key, Entry { packets, event, at: now });
         self.events.insert(event, key);
-        Taken::New(Box::new(denial(key, packets, names)))
+        Noted::New(key, packets)
     }
 
     /// Reads a packet without writing it down.
@@ -168,13 +193,17 @@ impl Book {
 }
 
 fn key(packet: &[u8], prefix: &str) -> Result<Key, Unreadable> {
-    let origin = origin(prefix).ok_or(Unreadable::Prefix)?;
+    key_of(packet, prefix, LOG_PREFIX)
+}
+
+fn key_of(packet: &[u8], prefix: &str, begins: &str) -> Result<Key, Unreadable> {
+    let origin = origin(prefix, begins).ok_or(Unreadable::Prefix)?;
     Ok(Key { tuple: packet::read(packet)?, origin })
 }
 
-/// The number after `LOG_PREFIX`.
-fn origin(prefix: &str) -> Option<u32> {
-    let digits = prefix.strip_prefix(LOG_PREFIX)?.strip_suffix(' ')?;
+/// The number after the beginning of a prefix.
+fn origin(prefix: &str, begins: &str) -> Option<u32> {
+    let digits = prefix.strip_prefix(begins)?.strip_suffix(' ')?;
     // A sign would be read as well.
     let plain = digits.len() == 8 && digits.bytes().all(|it| it.is_ascii_hexdigit());
     if plain { u32::from_str_radix(digits, 16).ok() } else { None }

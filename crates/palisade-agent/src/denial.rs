@@ -87,7 +87,7 @@ impl DeniedBy {
 }
 
 impl Side {
-    fn report(&self) -> v1::DenialSide {
+    pub(crate) fn report(&self) -> v1::DenialSide {
         let (pod, node) = match &self.name {
             Name::Pod(name) => (Some(name.to_string()), None),
             Name::Node(name) => (None, Some(name.clone())),
@@ -97,7 +97,7 @@ impl Side {
     }
 }
 
-fn protocol(number: u8) -> Protocol {
+pub(crate) fn protocol(number: u8) -> Protocol {
     match number {
         1 | 58 => Protocol::Icmp,
         6 => Protocol::Port(PortProtocol::Tcp),

@@ -6,6 +6,7 @@
 #![warn(clippy::as_conversions)]
 
 mod agent;
+mod audit;
 mod book;
 mod denial;
 mod lock;
@@ -15,6 +16,7 @@ mod queue;
 mod running;
 
 pub use agent::{Agent, AgentError, Applied, Checked, Did, RuleCount};
+pub use audit::{Told, Watched, WatchedFlow};
 pub use book::{Book, Limits, Taken, Totals, Unreadable};
 pub use denial::{Denial, DeniedBy, Name, Side};
 pub use lock::{Holder, Lock, LockError, bind, holder};

@@ -7,15 +7,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use palisade_kernel::{Changed, Frames, KernelError, Log, LogOptions, Monitor, Namespace, Nftables, Restored};
 use palisade_model::{EndpointId, Model, NodeId};
-use palisade_nft::LOG_GROUP;
+use palisade_nft::{AUDIT_GROUP, LOG_GROUP, Table};
 
 use crate::agent::{Agent, AgentError, Applied, Checked, RuleCount};
-use crate::book::{Book, Limits, Taken, Totals};
+use crate::audit::{Keeper, Told, Watched};
+use crate::book::{Book, Limits, Noted, Taken, Totals};
 use crate::denial::Denial;
 use crate::lock::{Lock, LockError};
 use crate::names::Names;
@@ -38,6 +39,8 @@ pub enum Event {
     Denied(Box<Denial>),
     /// Another packet of a 5-tuple, for who pays attention to each.
     DeniedAgain(Box<Denial>),
+    /// The first packet of a 5-tuple that audited policies would treat otherwise, in one direction.
+    Would(Box<Told>),
     /// So many logged packets never came.
     Lost(u64),
     /// Somebody removed or changed the table, and it was put back.
@@ -71,6 +74,7 @@ struct Shared {
     agent: Mutex<Agent<Nftables>>,
     frames: Mutex<Frames>,
     names: Mutex<Names>,
+    audit: Mutex<Keeper>,
     totals: Mutex<Totals>,
     stop: AtomicBool,
     lock: Lock,
@@ -91,13 +95,15 @@ impl Running {
     ) -> Result<Running, StartError> {
         let opened = namespace.run(|| -> Result<_, StartError> {
             let lock = Lock::take()?;
-            Ok((lock, Nftables::open()?, Frames::open()?, Log::open(LOG_GROUP, options)?, Monitor::open()?))
+            let logs = (Log::open(LOG_GROUP, options)?, Log::open(AUDIT_GROUP, options)?);
+            Ok((lock, Nftables::open()?, Frames::open()?, logs, Monitor::open()?))
         })??;
-        let (lock, nftables, frames, log, monitor) = opened;
+        let (lock, nftables, frames, (log, audit_log), monitor) = opened;
         let shared = Arc::new(Shared {
             agent: Mutex::new(Agent::new(nftables)),
             frames: Mutex::new(frames),
             names: Mutex::new(Names::of(&Model::default(), &BTreeMap::new())),
+            audit: Mutex::default(),
             totals: Mutex::default(),
             stop: AtomicBool::new(false),
             lock,
@@ -105,6 +111,8 @@ impl Running {
         let worker = Worker {
             shared: Arc::clone(&shared),
             log,
+            audit_log,
+            audits: Book::of_audits(Limits::default()),
             monitor,
             book: Book::new(Limits::default()),
             attention,
@@ -128,7 +136,14 @@ impl Running {
         // What the table before denied may still be on its way.
         origins.extend(agent.origins().iter().map(|(number, origin)| (*number, origin.clone())));
         *names = Names::of(model, &origins);
+        lock(&self.shared.audit).apply(agent.kernel(), model, node, since_1970());
         Ok(applied)
+    }
+
+    /// What audited policies would have done, set by set.
+    pub fn watched(&self) -> Result<Vec<Watched>, KernelError> {
+        let mut agent = lock(&self.shared.agent);
+        lock(&self.shared.audit).watched(agent.kernel())
     }
 
     /// What the rules have counted, by what they come from.
@@ -154,6 +169,8 @@ impl Drop for Running {
 struct Worker {
     shared: Arc<Shared>,
     log: Log,
+    audit_log: Log,
+    audits: Book,
     monitor: Monitor,
     book: Book,
     attention: Attention,
@@ -167,6 +184,7 @@ struct Worker {
 /// Who has something to say.
 struct Ready {
     log: bool,
+    audit: bool,
     monitor: bool,
     lock: bool,
 }
@@ -185,18 +203,21 @@ impl Worker {
             if ready.log {
                 self.read(&report);
             }
+            if ready.audit {
+                self.read_audit(&report);
+            }
         }
     }
 
     fn wait(&self) -> Ready {
-        let fds = [self.log.as_fd(), self.monitor.as_fd(), self.shared.lock.as_fd()];
+        let fds = [self.log.as_fd(), self.audit_log.as_fd(), self.monitor.as_fd(), self.shared.lock.as_fd()];
         let mut polled = fds.map(|it| PollFd::new(it, PollFlags::POLLIN));
         // An interrupted wait is made up for by the next turn.
         if poll(&mut polled, PollTimeout::from(TURN)).is_err() {
-            return Ready { log: false, monitor: false, lock: false };
+            return Ready { log: false, audit: false, monitor: false, lock: false };
         }
-        let [log, monitor, lock] = polled.map(|it| it.any() == Some(true));
-        Ready { log, monitor, lock }
+        let [log, audit, monitor, lock] = polled.map(|it| it.any() == Some(true));
+        Ready { log, audit, monitor, lock }
     }
 
     fn read(&mut self, report: &impl Fn(Event)) {
@@ -228,6 +249,22 @@ impl Worker {
         *lock(&self.shared.totals) = self.book.totals();
     }
 
+    fn read_audit(&mut self, report: &impl Fn(Event)) {
+        let (names, mut keeper) = (lock(&self.shared.names), lock(&self.shared.audit));
+        let (book, start) = (&mut self.audits, self.start);
+        let read = self.audit_log.read(Duration::ZERO, |logged| {
+            // What is repeated is counted, and so is what cannot be read.
+            if let Noted::New(key, packets) = book.note(logged.payload, logged.prefix, start.elapsed()) {
+                keeper.take(key, packets, &names, since_1970()).into_iter().for_each(|it| report(Event::Would(Box::new(it))));
+            }
+        });
+        match read {
+            Ok(read) if read.lost > 0 => keeper.lost(read.lost),
+            Ok(_) => {}
+            Err(error) => report(Event::Failed(error.to_string())),
+        }
+    }
+
     /// Finds out whether somebody else changed the table.
     fn hear(&mut self, report: &impl Fn(Event)) {
         let heard = match self.monitor.wait(Duration::ZERO) {
@@ -242,6 +279,7 @@ impl Worker {
 
     /// Checks the table if somebody may have changed it; again in the next turn if that cannot be done now.
     fn check(&mut self, report: &impl Fn(Event)) {
+        lock(&self.shared.audit).failure().into_iter().for_each(|it| report(Event::Failed(it)));
         let Some(by) = self.suspect.take() else { return };
         let table = lock(&self.shared.agent).check();
         // The frames have no table to be told apart by: they are part of ours.
@@ -249,9 +287,13 @@ impl Worker {
             Restored::Yes => Checked::WasChanged,
             Restored::No => Checked::Intact,
         });
+        let audit = {
+            let mut agent = lock(&self.shared.agent);
+            lock(&self.shared.audit).check(agent.kernel()).map_err(AgentError::NotKnown)
+        };
         // What could be put back is told, whatever became of the other.
         let (mut restored, mut failure) = (None, None);
-        for checked in [table, frames] {
+        for checked in [table, frames, audit] {
             match checked {
                 Ok(Checked::Intact | Checked::NothingWanted) => {}
                 Ok(checked @ (Checked::WasRemoved | Checked::WasChanged)) => restored = restored.or(Some(checked)),
@@ -277,7 +319,7 @@ fn stranger(changed: &Changed) -> Option<String> {
         Changed::Transaction { by, process, tables, .. } => {
             // The kernel names the thread, by its number in the first process namespace. Elsewhere somebody else may have that number here.
             let ours = in_first_process_namespace() && Path::new("/proc/self/task").join(by.to_string()).exists();
-            let touched = tables.iter().any(|it| it.name == TABLE);
+            let touched = tables.iter().any(|it| it.name == TABLE || it.name == Table::Audit.name());
             (touched && !ours).then(|| format!("{process} (process {by})"))
         }
         Changed::Unknown => Some("an unknown process".to_owned()),
@@ -287,6 +329,11 @@ fn stranger(changed: &Changed) -> Option<String> {
 /// The first process namespace has a fixed number.
 fn in_first_process_namespace() -> bool {
     std::fs::read_link("/proc/self/ns/pid").is_ok_and(|it| it.as_os_str() == "pid:[4026531836]")
+}
+
+fn since_1970() -> Duration {
+    // A clock before that is set wrong, and nothing is measured by it.
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -33,7 +33,13 @@ pub enum Request {
         output: Output,
     },
     Denied {
+        what: Wanted,
         follow: bool,
+        output: Output,
+    },
+    /// What audited policies would have done, of one set or of each.
+    AuditReport {
+        set: Option<String>,
         output: Output,
     },
     /// What each rule has counted.
@@ -43,6 +49,15 @@ pub enum Request {
         of: String,
     },
     Down,
+}
+
+/// Which connections are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Wanted {
+    /// Those that were denied.
+    Denied,
+    /// Those that audited policies would treat otherwise.
+    Would,
 }
 
 /// One connection to try, as people write it.

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use palisade_agent::{AgentError, Attention, Denial, Event, RuleCount, Running, StartError, Totals};
+use palisade_agent::{AgentError, Attention, Denial, Event, RuleCount, Running, StartError, Totals, Watched};
 use palisade_kernel::{KernelError, Namespace, Services};
 use palisade_model::{ContainerPort, EndpointId, NodeId, PodName};
 
@@ -185,6 +185,15 @@ impl Lab {
     /// What the rules of each node have counted.
     pub fn counted(&self) -> Result<Vec<NodeCounts>, LabError> {
         self.nodes.iter().map(|(name, node)| Ok(NodeCounts { node: name.clone(), rules: node.agent.counted()? })).collect()
+    }
+
+    /// What audited policies would have done, node by node and set by set.
+    pub fn watched(&self) -> Result<Vec<Watched>, LabError> {
+        let mut watched = Vec::new();
+        for node in self.nodes.values() {
+            watched.extend(node.agent.watched()?);
+        }
+        Ok(watched)
     }
 
     /// What all nodes have denied so far, in numbers.

@@ -119,17 +119,21 @@ pub fn denied(it: Denied<'_>) -> v1::Denial {
 /// A denial in one line, after the word `denied`.
 pub(crate) fn told(it: &v1::Denial) -> String {
     let v1::Denial { from, to, protocol, port, icmp, direction, sentence, packets, .. } = it;
-    let traffic = match (port, icmp) {
-        (Some(port), _) => format!("{protocol}/{port}"),
-        (None, Some(v1::DenialIcmp { r#type, code })) => format!("{protocol} type {type} code {code}"),
-        (None, None) => protocol.clone(),
-    };
+    let traffic = traffic(protocol, *port, *icmp);
     let direction = direction.as_ref().map(|it| format!("{it}: ")).unwrap_or_default();
     let packets = if *packets == 1 { String::new() } else { format!("  ({packets} packets)") };
     format!("{} → {} {traffic}  {direction}{sentence}{packets}", side(from), side(to))
 }
 
-fn side(it: &v1::DenialSide) -> String {
+pub(crate) fn traffic(protocol: &str, port: Option<u16>, icmp: Option<v1::DenialIcmp>) -> String {
+    match (port, icmp) {
+        (Some(port), _) => format!("{protocol}/{port}"),
+        (None, Some(v1::DenialIcmp { r#type, code })) => format!("{protocol} type {type} code {code}"),
+        (None, None) => protocol.to_owned(),
+    }
+}
+
+pub(crate) fn side(it: &v1::DenialSide) -> String {
     match (&it.pod, &it.node) {
         (Some(pod), _) => format!("{pod} ({})", it.address),
         (None, Some(node)) => format!("node {node} ({})", it.address),
@@ -157,12 +161,12 @@ fn sentence(by: DecidedBy<'_>) -> String {
     }
 }
 
-fn written_rule(it: &RuleRef) -> v1::DenialRule {
+pub(crate) fn written_rule(it: &RuleRef) -> v1::DenialRule {
     let v1::Policy { kind, namespace, name, .. } = written_policy(&it.policy);
     v1::DenialRule { kind, namespace, name, index: it.index, rule_name: it.name.as_deref().map(str::to_owned) }
 }
 
-fn written_policy(it: &PolicyRef) -> v1::Policy {
+pub(crate) fn written_policy(it: &PolicyRef) -> v1::Policy {
     v1::Policy {
         shape: None,
         priority: None,

@@ -5,6 +5,7 @@
 #![warn(missing_docs, clippy::as_conversions)]
 
 pub mod allow;
+pub mod audited;
 pub mod converted;
 mod crowd;
 mod denied;
@@ -33,6 +34,7 @@ pub mod text;
 pub mod v1;
 mod words;
 
+pub use audited::{Foreseen, foreseen};
 pub use denied::{Broken, DecidedBy, Denied, denied};
 pub use diff_html::diff_html;
 pub use diff_text::diff_text;

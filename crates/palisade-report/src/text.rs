@@ -4,9 +4,11 @@ use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use anstyle::{AnsiColor, Style};
 
+use crate::audited::told as foretold;
 use crate::denied::told;
 use crate::v1::{
-    Case, Denial, Diagnostic, Edit, Explanation, Mark, Outcome, Rule, SideKind, TestReport, TestResult, Tier, Tried, Verdict, Walk,
+    Becomes, Case, Denial, Diagnostic, Edit, Explanation, Mark, Outcome, Rule, SideKind, TestReport, TestResult, Tier, Tried, Verdict,
+    Walk, Would,
 };
 
 pub(crate) const BOLD: Style = Style::new().bold();
@@ -330,4 +332,13 @@ pub fn test_report(it: &TestReport) -> String {
 /// A denial in one line, with colours.
 pub fn denial(it: &Denial) -> String {
     format!("{}  {}\n", painted(colour(Verdict::Denied), "denied"), told(it))
+}
+
+/// What would become of a connection, in one line, with colours.
+pub fn would(it: &Would) -> String {
+    let (verdict, word) = match it.becomes {
+        Becomes::Denied => (Verdict::Denied, "would deny"),
+        Becomes::Allowed => (Verdict::Allowed, "would allow"),
+    };
+    format!("{}  {}\n", painted(colour(verdict), word), foretold(it))
 }

@@ -1,6 +1,7 @@
 //! Version 1 of every answer. Fields are added, never renamed or removed; a change of meaning is a `v2`.
 
 mod allow;
+mod audit;
 mod conversion;
 mod diff;
 mod exposure;
@@ -14,6 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use allow::{AllowAction, AllowBlock, AllowChange, AllowOutcome, Allowance};
+pub use audit::{AuditFlow, AuditPolicy, AuditReport, AuditSet, AuditSubject, AuditTurn, Becomes, Would};
 pub use conversion::{Conversion, ConversionLoss, ConversionReach, ConversionUntouched, ConversionWeight};
 pub use diff::{Diff, DiffBecause, DiffCause, DiffChange, DiffDiagnostic, DiffEnds, DiffVerb, DiffVersion, DiffWithin, DiffWorkload};
 pub use exposure::{Exposed, Exposure, ExposureExample, ExposureLabelled, ExposureRange, ExposureRow, ExposureTraffic};
@@ -24,7 +26,7 @@ pub use overrides::{
     OverriddenBy, OverriddenExtent, OverriddenPart, OverriddenPolicy, Override, OverrideComparison, OverridePair, OverrideReport,
     OverrideRule, OverrideTie, OverrideTieKind, OverridingPolicy,
 };
-pub use status::{Status, StatusController, StatusEnds, StatusPolicies};
+pub use status::{Status, StatusAudited, StatusController, StatusEnds, StatusPolicies};
 
 /// The `apiVersion` of everything in here.
 pub const API_VERSION: &str = "palisade.dev/v1";

@@ -546,6 +546,10 @@ pub(crate) enum SchemaOf {
     LabStatus,
     /// The schema of each line of `lab denied -o json`
     Denial,
+    /// The schema of each line of `lab denied --would -o json`
+    Would,
+    /// The schema of `lab audit-report -o json`
+    AuditReport,
     /// Every name that Palisade gives to something outside itself, as Markdown
     Names,
     /// Every command with its help, as Markdown

@@ -23,6 +23,8 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<Outcome> {
         SchemaOf::ProbeReport => schema_of::<v1::ProbeReport>()?,
         SchemaOf::LabStatus => schema_of::<v1::LabStatus>()?,
         SchemaOf::Denial => schema_of::<v1::Denial>()?,
+        SchemaOf::Would => schema_of::<v1::Would>()?,
+        SchemaOf::AuditReport => schema_of::<v1::AuditReport>()?,
         SchemaOf::Names => names(),
         SchemaOf::Cli => commands(),
         SchemaOf::Lints => crate::lint::reference(),

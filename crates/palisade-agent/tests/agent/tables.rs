@@ -49,7 +49,7 @@ fn what_others_do_to_the_table_is_undone() {
         ground.nft(command);
         let (checked, by) = wait_for(&events, |it| match it {
             Event::Restored { checked, by } => Some((*checked, by.clone())),
-            Event::Denied(_) | Event::DeniedAgain(_) | Event::Lost(_) | Event::Failed(_) => None,
+            Event::Denied(_) | Event::DeniedAgain(_) | Event::Would(_) | Event::Lost(_) | Event::Failed(_) => None,
         });
         assert_eq!(checked, expected, "{command}");
         assert!(by.starts_with("nft (process "), "{command}: {by}");

@@ -17,6 +17,7 @@ Examples:
   palisade lab probe --from shop/web --to svc/shop/db --port 5432
   palisade lab exec shop/web -- curl -sm1 http://10.244.0.3:8080
   palisade lab denied --follow
+  palisade lab audit-report
   palisade lab down")]
 pub(crate) struct LabArgs {
     #[command(subcommand)]
@@ -30,6 +31,7 @@ pub(crate) enum LabCommand {
     Exec(ExecArgs),
     Status(StatusArgs),
     Denied(DeniedArgs),
+    AuditReport(AuditReportArgs),
     Down(DownArgs),
 }
 
@@ -151,6 +153,7 @@ Examples:
   palisade lab denied
   palisade lab denied --follow
   palisade lab denied --by-rule
+  palisade lab denied --would                           what audited policies would deny or allow
   palisade lab denied -o json | jq -r .rule.name
 
 Exit codes: 0, also when nothing was denied; 2 when no lab is up.")]
@@ -158,10 +161,35 @@ pub(crate) struct DeniedArgs {
     /// Go on with what is denied from now on, until Ctrl-C
     #[arg(long)]
     pub(crate) follow: bool,
+    /// Instead, connections that audited policies would deny or newly allow, each with the rule (`palisade schema would` is the schema)
+    #[arg(long, conflicts_with = "by_rule")]
+    pub(crate) would: bool,
     /// Instead, how many packets each rule of each node has dropped and let pass
     #[arg(long, conflicts_with_all = ["follow", "output"])]
     pub(crate) by_rule: bool,
     /// text for people, json for programs: one object a line (`palisade schema denial` is its schema)
+    #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
+    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) lab: NameArgs,
+}
+
+/// Say what audited policies would have done with the connections that were seen, and how to enforce them
+///
+/// Policies with the annotation `palisade.dev/mode: audit` decide nothing. Each set of them (`palisade.dev/audit-set`) is held against the policies that
+/// are enforced: which connections would break, which would open, and which pods had none, so that nothing is known about them.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  palisade lab audit-report
+  palisade lab audit-report --set next -o json
+
+Exit codes: 0 nothing that was seen would change, 1 something would, 2 no lab is up or no such set is audited.")]
+pub(crate) struct AuditReportArgs {
+    /// Only this set
+    #[arg(long, value_name = "NAME")]
+    pub(crate) set: Option<String>,
+    /// text for people, json for programs (`palisade schema audit-report` is its schema)
     #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
     pub(crate) output: Output,
     #[command(flatten)]

@@ -26,6 +26,7 @@ struct Inner {
 #[derive(Clone, Debug)]
 pub(crate) enum Entry {
     Denied(Box<v1::Denial>),
+    Would(Box<v1::Would>),
     /// Logged packets that were never read.
     Lost {
         node: String,

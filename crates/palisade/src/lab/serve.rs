@@ -109,7 +109,7 @@ fn built(args: &UpArgs, voice: &Voice<'_>) -> Result<Outcome> {
     let history = Arc::new(History::default());
     notes.into_iter().for_each(|it| history.push(Entry::Note(format!("note: {it}"))));
     let (end, ended) = channel();
-    let server = Arc::new(Server::new(args, options, lab, Arc::clone(&history), end));
+    let server = Arc::new(Server::new(args, options, (lab, input.snapshot), Arc::clone(&history), end));
     start(args, &server, heard, door)?;
     let status = server.status();
     let hint = match named(&args.lab.name).as_str() {
@@ -185,6 +185,7 @@ fn hear(server: &Server, NodeEvent { node, event }: NodeEvent) {
         Event::Denied(denial) => Entry::Denied(Box::new(denial.report())),
         // Counted by its node.
         Event::DeniedAgain(_) => return,
+        Event::Would(told) => Entry::Would(Box::new(told.report())),
         Event::Lost(packets) => Entry::Lost { node: node.to_string(), packets },
         Event::Restored { checked, by } => Entry::Note(format!("node {node}: {by} {} the table; it was put back", did(checked))),
         Event::Failed(error) => Entry::Note(format!("node {node}: {error}")),
@@ -224,6 +225,7 @@ fn follow(history: &History, printer: Printer, ended: &std::sync::mpsc::Receiver
         for entry in entries {
             match entry {
                 Entry::Denied(denial) => printer.out(&text::denial(&denial))?,
+                Entry::Would(would) => printer.out(&text::would(&would))?,
                 Entry::Lost { node, packets } => printer.err(&format!("node {node}: {packets} denied packets were not read in time\n"))?,
                 Entry::Note(note) => printer.err(&format!("{note}\n"))?,
             }

@@ -5,14 +5,16 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, anyhow, bail};
 use palisade_agent::Did;
 use palisade_analysis::{Asked, Party, PortAsked};
-use palisade_lab::control::{Frame, Output, ProbeRequest, Request};
+use palisade_k8s::Snapshot;
+use palisade_lab::control::{Frame, Output, ProbeRequest, Request, Wanted};
 use palisade_lab::{Finding, Lab, NodeCounts, Options, PodNetwork, Speaker, Trial, everybody, trials};
 use palisade_model::{ContainerPort, Model, Protocol};
+use palisade_report::audited::{audit_report, audit_text};
 use palisade_report::{decisive, lab_text, probed, text, v1, verdict};
 
 use crate::cli::InputArgs;
@@ -36,6 +38,8 @@ pub(crate) struct Server {
     input: InputArgs,
     since: Instant,
     lab: Mutex<Option<Lab>>,
+    /// What it was built from.
+    read: Mutex<Snapshot>,
     pub(crate) history: Arc<History>,
     end: Mutex<End>,
 }
@@ -47,7 +51,7 @@ pub(crate) enum Told {
 }
 
 impl Server {
-    pub(crate) fn new(args: &UpArgs, options: Options, lab: Lab, history: Arc<History>, end: End) -> Server {
+    pub(crate) fn new(args: &UpArgs, options: Options, (lab, read): (Lab, Snapshot), history: Arc<History>, end: End) -> Server {
         Server {
             name: args.lab.name.clone(),
             options,
@@ -55,6 +59,7 @@ impl Server {
             input: args.input.clone(),
             since: Instant::now(),
             lab: Mutex::new(Some(lab)),
+            read: Mutex::new(read),
             history,
             end: Mutex::new(end),
         }
@@ -64,7 +69,8 @@ impl Server {
         let answered = match request {
             Request::Status { output } => self.tell_status(output, say),
             Request::Probe { one, output } => self.probe(one.as_ref(), output, say),
-            Request::Denied { follow, output } => self.denied(follow, output, say),
+            Request::Denied { what, follow, output } => self.denied(what, follow, output, say),
+            Request::AuditReport { set, output } => self.audit_report(set.as_deref(), output, say),
             Request::Counted => self.counted(say),
             Request::Where { of } => self.tell_where(&of, say),
             Request::Down => self.down(say),
@@ -93,6 +99,7 @@ impl Server {
         for note in lab.apply(plan, |_| {})? {
             self.history.push(Entry::Note(format!("note: {note}")));
         }
+        *lock(&self.read) = input.snapshot;
         Ok(Told::Applied)
     }
 
@@ -167,7 +174,7 @@ impl Server {
         Ok(code(&report, one.is_some()))
     }
 
-    fn denied(&self, follow: bool, output: Output, say: Say<'_>) -> Result<u8> {
+    fn denied(&self, what: Wanted, follow: bool, output: Output, say: Say<'_>) -> Result<u8> {
         let mut place = 0;
         loop {
             let patience = if follow { Duration::from_millis(500) } else { Duration::ZERO };
@@ -177,15 +184,9 @@ impl Server {
                 say(Frame::Err(format!("{missed} earlier events are not kept any more\n")))?;
             }
             for entry in entries {
-                match entry {
-                    Entry::Denied(denial) => say(Frame::Out(match output {
-                        Output::Text => text::denial(&denial),
-                        Output::Json => serde_json::to_string(&denial)? + "\n",
-                    }))?,
-                    Entry::Lost { node, packets } => {
-                        say(Frame::Err(format!("node {node}: {packets} denied packets were not read in time\n")))?;
-                    }
-                    Entry::Note(_) => {}
+                match told(&entry, what, output)? {
+                    Some(frame) => say(frame)?,
+                    None => continue,
                 }
             }
             if !follow {
@@ -194,6 +195,24 @@ impl Server {
             // Somebody who has left is noticed by saying something.
             say(Frame::Err(String::new()))?;
         }
+    }
+
+    fn audit_report(&self, set: Option<&str>, output: Output, say: Say<'_>) -> Result<u8> {
+        let held = lock(&self.lab);
+        let lab = held.as_ref().ok_or_else(ending)?;
+        let snapshot = Snapshot { model: lab.plan().model.clone(), ..lock(&self.read).clone() };
+        let known: Vec<&str> = snapshot.model.audited.keys().map(AsRef::as_ref).collect();
+        if let Some(set) = set.filter(|it| !known.contains(it)) {
+            bail!("no policy of a set `{set}` is audited; sets: {}", if known.is_empty() { "none".to_owned() } else { known.join(", ") });
+        }
+        let seen: Vec<_> = lab.watched()?.iter().map(palisade_agent::Watched::seen).collect();
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+        let report = audit_report(&snapshot, &seen, set, now);
+        say(Frame::Out(match output {
+            Output::Text => audit_text(&report),
+            Output::Json => serde_json::to_string_pretty(&report)? + "\n",
+        }))?;
+        Ok(u8::from(report.sets.iter().any(|it| !it.breaks.is_empty() || !it.opens.is_empty())))
     }
 
     fn counted(&self, say: Say<'_>) -> Result<u8> {
@@ -236,6 +255,20 @@ impl Server {
         lock(&self.end).send(()).ok();
         Ok(0)
     }
+}
+
+/// What somebody who follows connections is told of an entry.
+fn told(entry: &Entry, what: Wanted, output: Output) -> Result<Option<Frame>> {
+    Ok(match (entry, what, output) {
+        (Entry::Denied(denial), Wanted::Denied, Output::Text) => Some(Frame::Out(text::denial(denial))),
+        (Entry::Denied(denial), Wanted::Denied, Output::Json) => Some(Frame::Out(serde_json::to_string(denial)? + "\n")),
+        (Entry::Would(would), Wanted::Would, Output::Text) => Some(Frame::Out(text::would(would))),
+        (Entry::Would(would), Wanted::Would, Output::Json) => Some(Frame::Out(serde_json::to_string(would)? + "\n")),
+        (Entry::Lost { node, packets }, Wanted::Denied, _) => {
+            Some(Frame::Err(format!("node {node}: {packets} denied packets were not read in time\n")))
+        }
+        (Entry::Denied(_) | Entry::Would(_) | Entry::Lost { .. } | Entry::Note(_), _, _) => None,
+    })
 }
 
 fn ending() -> anyhow::Error {
