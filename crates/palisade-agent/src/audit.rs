@@ -314,3 +314,6 @@ fn called(side: &Side) -> String {
         Name::Outside | Name::Forged => side.address.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests;

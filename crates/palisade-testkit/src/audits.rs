@@ -1,5 +1,7 @@
 //! Random clusters with some of their policies in audit mode: nothing changes, and what is logged is the difference.
 
+use std::collections::BTreeMap;
+
 use palisade_engine::{compile, decide};
 use palisade_k8s::{CONTROLLER_LABEL, CONTROLLER_NAME, DISABLED, names};
 use palisade_model::{Direction, Flow, Model, Place, Verdict};
@@ -49,8 +51,9 @@ pub fn examine(seed: u64) -> Result<Looked, String> {
     let model = snapshot("cluster.json", &audited.to_json()).model;
     let plain = snapshot("cluster.json", &without.to_json()).model;
     same_policies(&model, &plain)?;
-    let (nodes, of_plain) = (Nodes::of(&model), Nodes::of(&Model { audited: Default::default(), ..model.clone() }));
-    if nodes.rulesets() != of_plain.rulesets() || compile(&model).canonical() != compile(&of_plain_model(&model)).canonical() {
+    let unaware = Model { audited: BTreeMap::new(), ..model.clone() };
+    let (nodes, of_unaware) = (Nodes::of(&model), Nodes::of(&unaware));
+    if nodes.rulesets() != of_unaware.rulesets() || compile(&model).canonical() != compile(&unaware).canonical() {
         return Err("audited policies are in what decides".to_owned());
     }
     nothing_decides(&nodes)?;
@@ -77,10 +80,6 @@ pub fn examine(seed: u64) -> Result<Looked, String> {
     Ok(looked)
 }
 
-fn of_plain_model(model: &Model) -> Model {
-    Model { audited: Default::default(), ..model.clone() }
-}
-
 impl Looked {
     fn count(&mut self, told: &[Would]) {
         let any = |test: fn(&Would) -> bool| usize::from(told.iter().any(test));
@@ -94,7 +93,7 @@ impl Looked {
 }
 
 /// Some policies in audit mode, in one of two sets and with every label that leaves them to us; and the cluster without these.
-fn put_into_audit(objects: &Objects, random: &mut Random) -> (Objects, Objects) {
+pub fn put_into_audit(objects: &Objects, random: &mut Random) -> (Objects, Objects) {
     let (mut audited, mut without) = (Objects::default(), Objects::default());
     for object in &objects.0 {
         let policy = object.get("kind").and_then(Value::as_str).is_some_and(|it| it.ends_with("NetworkPolicy"));
