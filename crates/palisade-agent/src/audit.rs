@@ -225,15 +225,15 @@ impl Keeper {
     /// What is known by now, set by set.
     pub(crate) fn watched<K: Kernel>(&mut self, kernel: &mut K) -> Result<Vec<Watched>, KernelError> {
         self.count(kernel)?;
-        let of = |(name, set): (&Box<str>, &Set)| Watched {
-            set: name.clone(),
+        let of = |name: &str, set: &Set| Watched {
+            set: name.into(),
             since: set.since,
-            flows: self.flows.values().filter(|it| it.would.set == *name).cloned().collect(),
+            flows: self.flows.values().filter(|it| *it.would.set == *name).cloned().collect(),
             subjects: self.subjects.since(&set.before),
             not_kept: set.not_kept,
             lost: self.lost - set.lost_before,
         };
-        Ok(self.sets.iter().map(of).collect())
+        Ok(self.sets.iter().map(|(name, set)| of(name, set)).collect())
     }
 
     /// Reads what the chains of the subjects have counted.
@@ -265,7 +265,7 @@ impl Keeper {
 
     /// Begins anew with sets that are not what they were: what was seen before was the answer to another question.
     fn restart_edited(&mut self, model: &Model, now: Duration) {
-        let stays = |name: &Box<str>, set: &Set| model.audited.get(name) == Some(&set.policies);
+        let stays = |name: &str, set: &Set| model.audited.get(name) == Some(&set.policies);
         self.sets.retain(|name, set| stays(name, set));
         for (name, policies) in &model.audited {
             if !self.sets.contains_key(name) {

@@ -136,11 +136,15 @@ fn sentence(reason: &Reason, direction: Direction, verb: &str) -> String {
 /// All that nodes have seen, of one set or of each. `now` is the time from 1970 on.
 pub fn audit_report(snapshot: &Snapshot, seen: &[SeenOnNode], set: Option<&str>, now: Duration) -> v1::AuditReport {
     let sets = snapshot.model.audited.iter().filter(|(name, _)| set.is_none_or(|it| it == name.as_ref()));
-    let of = |(name, policies): (&Box<str>, &Vec<Policy>)| {
-        let seen: Vec<&SeenOnNode> = seen.iter().filter(|it| it.set == *name).collect();
+    let of = |(name, policies): (&str, &[Policy])| {
+        let seen: Vec<&SeenOnNode> = seen.iter().filter(|it| *it.set == *name).collect();
         Asked { snapshot, with: snapshot.model.with_audited(name) }.report(name, policies, &seen, now)
     };
-    v1::AuditReport { api_version: v1::API_VERSION.to_owned(), kind: "AuditReport".to_owned(), sets: sets.map(of).collect() }
+    v1::AuditReport {
+        api_version: v1::API_VERSION.to_owned(),
+        kind: "AuditReport".to_owned(),
+        sets: sets.map(|(name, policies)| of((name, policies))).collect(),
+    }
 }
 
 /// The cluster of today, and with a set.

@@ -8,6 +8,9 @@ use palisade_testkit::check::snapshot;
 use super::*;
 use crate::packet::Tuple;
 
+/// A set, since when, and its flows: port, connections, first and last.
+type Counts = (String, u64, Vec<(Option<u16>, u64, u64, u64)>);
+
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Two pods on one node, and policies that isolate all pods of it for ingress, each in a set.
@@ -96,7 +99,7 @@ fn connections_are_counted_until_their_set_is_edited() {
         assert_eq!(told.report().sentence, format!("isolated by NetworkPolicy x/p-{set}, no rule accepts"));
     }
     assert_eq!(keeper.take(Key { origin: 1, ..key(&keeper, "s", 80) }, 1, &names, SECOND), None);
-    let counts = |keeper: &mut Keeper, kernel: &mut Fake| -> Vec<(String, u64, Vec<(Option<u16>, u64, u64, u64)>)> {
+    let counts = |keeper: &mut Keeper, kernel: &mut Fake| -> Vec<Counts> {
         let flow = |it: &WatchedFlow| (it.port, it.connections, it.first.as_secs(), it.last.as_secs());
         let of = |it: Watched| (it.set.to_string(), it.since.as_secs(), it.flows.iter().map(flow).collect());
         keeper.watched(kernel).unwrap().into_iter().map(of).collect()
