@@ -26,6 +26,8 @@ const GENERATED: &[(&str, &[&str])] = &[
     ("docs/schema/verification.v1.json", &["schema", "verification"]),
     ("docs/schema/cut.v1.json", &["schema", "cut"]),
     ("docs/schema/acceptance.v1.json", &["schema", "acceptance"]),
+    ("docs/schema/would.v1.json", &["schema", "would"]),
+    ("docs/schema/audit-report.v1.json", &["schema", "audit-report"]),
     ("docs/names.md", &["schema", "names"]),
     ("docs/cli.md", &["schema", "cli"]),
     ("docs/lints.md", &["schema", "lints"]),

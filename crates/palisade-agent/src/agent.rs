@@ -364,7 +364,7 @@ fn is_about_the_table(error: &KernelError) -> bool {
 }
 
 /// What the kernel keeps of a ruleset: all but the origins.
-fn same(found: &Ruleset, wanted: &Ruleset) -> bool {
+pub(crate) fn same(found: &Ruleset, wanted: &Ruleset) -> bool {
     let Ruleset { chains, data, intervals, verdicts, sets, pairs, addresses, origins: _ } = found;
     *chains == wanted.chains
         && *data == wanted.data

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Duration;
 
-use palisade_nft::LOG_PREFIX;
+use palisade_nft::{AUDIT_PREFIX, LOG_PREFIX};
 
 use crate::denial::Denial;
 use crate::names::Names;
@@ -39,10 +39,14 @@ impl Default for Limits {
 #[derive(Debug)]
 pub struct Book {
     limits: Limits,
+    /// What the prefixes of its packets begin with.
+    prefix: &'static str,
     entries: HashMap<Key, Entry>,
     /// The entries in the order of their last event.
     // INVARIANT: has one key for each entry, at the entry's `event`.
     events: BTreeMap<u64, Key>,
+    /// How many events there were.
+    noted: u64,
     /// By the number of an origin, for as long as its second lasts.
     rates: BTreeMap<u32, Rate>,
     totals: Totals,
@@ -68,9 +72,18 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// A connection, and the number of what denied it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Key {
-    tuple: Tuple,
-    origin: u32,
+pub(crate) struct Key {
+    pub(crate) tuple: Tuple,
+    pub(crate) origin: u32,
+}
+
+/// What became of a packet, before it has names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Noted {
+    /// The first of its connection for a while, which has had so many.
+    New(Key, u64),
+    Repeated,
+    Unreadable(Unreadable),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -138,17 +151,40 @@ impl Totals {
 
 impl Book {
     pub fn new(limits: Limits) -> Book {
-        Book { limits, entries: HashMap::new(), events: BTreeMap::new(), rates: BTreeMap::new(), totals: Totals::default() }
+        Book {
+            limits,
+            prefix: LOG_PREFIX,
+            entries: HashMap::new(),
+            events: BTreeMap::new(),
+            noted: 0,
+            rates: BTreeMap::new(),
+            totals: Totals::default(),
+        }
+    }
+
+    /// A book of packets that audited policies would treat otherwise.
+    pub(crate) fn of_audits(limits: Limits) -> Book {
+        Book { prefix: AUDIT_PREFIX, ..Book::new(limits) }
     }
 
     /// Takes a packet from its IP header on, with the prefix of the rule that logged it. `now` is the time since some start.
     pub fn take(&mut self, packet: &[u8], prefix: &str, names: &Names, now: Duration) -> Taken {
+        match self.note(packet, prefix, now) {
+            Noted::New(key, packets) if self.tells(key.origin, now) => Taken::New(Box::new(denial(key, packets, names))),
+            Noted::New(..) => Taken::Suppressed,
+            Noted::Repeated => Taken::Repeated,
+            Noted::Unreadable(unreadable) => Taken::Unreadable(unreadable),
+        }
+    }
+
+    /// The same without names, and without a word about whether it is told.
+    pub(crate) fn note(&mut self, packet: &[u8], prefix: &str, now: Duration) -> Noted {
         self.totals.packets += 1;
-        let key = match key(packet, prefix) {
+        let key = match key_of(packet, prefix, self.prefix) {
             Ok(key) => key,
             Err(unreadable) => {
                 self.totals.unreadable += 1;
-                return Taken::Unreadable(unreadable);
+                return Noted::Unreadable(unreadable);
             }
         };
         let packets = match self.entries.get_mut(&key) {
@@ -156,7 +192,7 @@ impl Book {
                 entry.packets += 1;
                 if now.saturating_sub(entry.at) < self.limits.window {
                     self.totals.repeated += 1;
-                    return Taken::Repeated;
+                    return Noted::Repeated;
                 }
                 self.events.remove(&entry.event);
                 entry.packets
@@ -166,18 +202,22 @@ impl Book {
                 1
             }
         };
-        let event = self.totals.events + self.totals.suppressed;
+        let event = self.noted;
+        self.noted += 1;
         self.entries.insert(key, Entry { packets, event, at: now });
         self.events.insert(event, key);
-        let rate = self.rates.entry(key.origin).or_insert(Rate { since: now, told: 0, untold: 0 });
-        if rate.told < self.limits.told.get() {
-            rate.told += 1;
-            self.totals.events += 1;
-            return Taken::New(Box::new(denial(key, packets, names)));
-        }
-        rate.untold += 1;
-        self.totals.suppressed += 1;
-        Taken::Suppressed
+        Noted::New(key, packets)
+    }
+
+    /// Whether one more event of an origin is told within its second; it is counted in any case.
+    pub(crate) fn tells(&mut self, origin: u32, now: Duration) -> bool {
+        let rate = self.rates.entry(origin).or_insert(Rate { since: now, told: 0, untold: 0 });
+        let tells = rate.told < self.limits.told.get();
+        let (of_rate, total) =
+            if tells { (&mut rate.told, &mut self.totals.events) } else { (&mut rate.untold, &mut self.totals.suppressed) };
+        *of_rate += 1;
+        *total += 1;
+        tells
     }
 
     /// Ends the seconds that are over, and gives what was not told in them. Until that is asked for, a second goes on.
@@ -195,7 +235,7 @@ impl Book {
 
     /// Reads a packet without writing it down.
     pub fn read(packet: &[u8], prefix: &str, names: &Names) -> Result<Denial, Unreadable> {
-        key(packet, prefix).map(|key| denial(key, 1, names))
+        key_of(packet, prefix, LOG_PREFIX).map(|key| denial(key, 1, names))
     }
 
     /// Counts packets that never came.
@@ -218,14 +258,19 @@ impl Book {
     }
 }
 
-fn key(packet: &[u8], prefix: &str) -> Result<Key, Unreadable> {
-    let origin = origin(prefix).ok_or(Unreadable::Prefix)?;
+fn key_of(packet: &[u8], prefix: &str, begins: &str) -> Result<Key, Unreadable> {
+    let origin = number(prefix, begins).ok_or(Unreadable::Prefix)?;
     Ok(Key { tuple: packet::read(packet)?, origin })
 }
 
 /// The number after `LOG_PREFIX`.
 pub(crate) fn origin(prefix: &str) -> Option<u32> {
-    let digits = prefix.strip_prefix(LOG_PREFIX)?.strip_suffix(' ')?;
+    number(prefix, LOG_PREFIX)
+}
+
+/// The number after the beginning of a prefix.
+fn number(prefix: &str, begins: &str) -> Option<u32> {
+    let digits = prefix.strip_prefix(begins)?.strip_suffix(' ')?;
     // A sign would be read as well.
     let plain = digits.len() == 8 && digits.bytes().all(|it| it.is_ascii_hexdigit());
     if plain { u32::from_str_radix(digits, 16).ok() } else { None }
@@ -390,7 +435,7 @@ mod tests {
                 now += SECOND * u32::try_from(*seconds).unwrap();
                 counted.packets += 1;
                 expected.packets += 1;
-                let met = key(packet, prefix).map(|key| match model.iter().position(|it| it.0 == key) {
+                let met = key_of(packet, prefix, LOG_PREFIX).map(|key| match model.iter().position(|it| it.0 == key) {
                     Some(at) if now - model[at].2 < 10 * SECOND => {
                         model[at].1 += 1;
                         None

@@ -8,6 +8,7 @@
 
 mod acceptance;
 mod agent;
+mod audit;
 mod book;
 mod changes;
 mod denial;
@@ -21,6 +22,7 @@ mod verify;
 
 pub use acceptance::{Acceptance, AcceptedBy};
 pub use agent::{Agent, AgentError, Applied, Checked, Did, RuleCount};
+pub use audit::{Told, Watched, WatchedFlow};
 pub use book::{Book, Limits, Suppressed, Taken, Totals, Unreadable};
 pub use changes::{Changes, Outcome, Wanted};
 pub use denial::{Denial, DeniedBy, Name, Side};

@@ -6,18 +6,19 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use std::{fmt, io};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use palisade_kernel::{Changed, Frames, KernelError, Log, LogOptions, Monitor, Namespace, Nftables, Restored};
 use palisade_model::{EndpointId, Model, NodeId};
-use palisade_nft::{LOG_GROUP, Unknown};
+use palisade_nft::{AUDIT_GROUP, LOG_GROUP, Table, Unknown, Would};
 use palisade_report::v1;
 
 use crate::acceptance::{Acceptance, AcceptedBy};
 use crate::agent::{Agent, AgentError, Applied, Checked, RuleCount};
-use crate::book::{self, Book, Limits, Taken, Totals};
+use crate::audit::{Keeper, Told, Watched};
+use crate::book::{self, Book, Limits, Noted, Taken, Totals};
 use crate::denial::{Denial, DeniedBy};
 use crate::lock::{Lock, LockError};
 use crate::names::Names;
@@ -58,6 +59,10 @@ pub enum Event {
     Accepted(Box<Acceptance>),
     /// First packets that such a rule accepted within a second, beyond those that were told.
     AcceptedMore { by: AcceptedBy, connections: u64 },
+    /// The first packet of a 5-tuple that audited policies would treat otherwise, in one direction.
+    Would(Box<Told>),
+    /// First packets that they would treat so within a second, beyond those that were told.
+    WouldMore { would: Box<Would>, connections: u64 },
     /// So many logged packets never came.
     Lost(u64),
     /// Somebody removed or changed the table, and it was put back.
@@ -113,6 +118,7 @@ pub(crate) struct Shared {
     /// Who changes it goes before those who read: under a flood of denials these would leave no gap.
     pub(crate) names: RwLock<Names>,
     pub(crate) desk: Desk,
+    audit: Mutex<Keeper>,
     totals: Mutex<Totals>,
     stop: AtomicBool,
     lock: Lock,
@@ -151,14 +157,16 @@ impl Running {
                 Established::Cut => Some(Tools::open()?),
                 Established::Keep => None,
             };
-            Ok((lock, Nftables::open()?, Frames::open()?, Log::open(LOG_GROUP, log)?, Monitor::open()?, tools))
+            let logs = (Log::open(LOG_GROUP, log)?, Log::open(AUDIT_GROUP, log)?);
+            Ok((lock, Nftables::open()?, Frames::open()?, logs, Monitor::open()?, tools))
         })??;
-        let (lock, nftables, frames, log, monitor, tools) = opened;
+        let (lock, nftables, frames, (log, audit_log), monitor, tools) = opened;
         let shared = Arc::new(Shared {
             agent: Mutex::new(Agent::new(nftables)),
             frames: Mutex::new(frames),
             names: RwLock::new(Names::of(&Model::default(), &BTreeMap::new())),
             desk: Desk::default(),
+            audit: Mutex::default(),
             totals: Mutex::default(),
             stop: AtomicBool::new(false),
             lock,
@@ -168,6 +176,8 @@ impl Running {
         let worker = Worker {
             shared: Arc::clone(&shared),
             log,
+            audit_log,
+            audits: Book::of_audits(Limits::default()),
             monitor,
             book: Book::new(Limits::default()),
             accepted: Book::new(Limits::default()),
@@ -230,6 +240,7 @@ impl Running {
         if let Some(view) = view {
             self.shared.desk.in_force(view, applied);
         }
+        lock(&self.shared.audit).apply(agent.kernel(), model, node, since_1970());
         Ok(applied)
     }
 
@@ -239,6 +250,12 @@ impl Running {
             Some(_) => self.shared.desk.await_idle(patience),
             None => Swept::All,
         }
+    }
+
+    /// What audited policies would have done, set by set.
+    pub fn watched(&self) -> Result<Vec<Watched>, KernelError> {
+        let mut agent = lock(&self.shared.agent);
+        lock(&self.shared.audit).watched(agent.kernel())
     }
 
     /// What the rules have counted, by what they come from.
@@ -277,6 +294,8 @@ impl Drop for Running {
 struct Worker {
     shared: Arc<Shared>,
     log: Log,
+    audit_log: Log,
+    audits: Book,
     monitor: Monitor,
     book: Book,
     /// Those that were let pass.
@@ -292,6 +311,7 @@ struct Worker {
 /// Who has something to say.
 struct Ready {
     log: bool,
+    audit: bool,
     monitor: bool,
     lock: bool,
 }
@@ -310,6 +330,9 @@ impl Worker {
             if ready.log {
                 self.read(report);
             }
+            if ready.audit {
+                self.read_audit(report);
+            }
             self.settle(report, self.start.elapsed());
         }
         self.settle(report, Duration::MAX);
@@ -326,17 +349,23 @@ impl Worker {
             let by = names.accepting(it.origin).cloned();
             by.into_iter().for_each(|by| report(Event::AcceptedMore { by, connections: it.connections }));
         }
+        let keeper = lock(&self.shared.audit);
+        for it in self.audits.settle(now) {
+            // Nor has an audit that has ended.
+            let would = keeper.would(it.origin).cloned();
+            would.into_iter().for_each(|would| report(Event::WouldMore { would: Box::new(would), connections: it.connections }));
+        }
     }
 
     fn wait(&self) -> Ready {
-        let fds = [self.log.as_fd(), self.monitor.as_fd(), self.shared.lock.as_fd()];
+        let fds = [self.log.as_fd(), self.audit_log.as_fd(), self.monitor.as_fd(), self.shared.lock.as_fd()];
         let mut polled = fds.map(|it| PollFd::new(it, PollFlags::POLLIN));
         // An interrupted wait is made up for by the next turn.
         if poll(&mut polled, PollTimeout::from(TURN)).is_err() {
-            return Ready { log: false, monitor: false, lock: false };
+            return Ready { log: false, audit: false, monitor: false, lock: false };
         }
-        let [log, monitor, lock] = polled.map(|it| it.any() == Some(true));
-        Ready { log, monitor, lock }
+        let [log, audit, monitor, lock] = polled.map(|it| it.any() == Some(true));
+        Ready { log, audit, monitor, lock }
     }
 
     fn read(&mut self, report: &dyn Fn(Event)) {
@@ -373,6 +402,27 @@ impl Worker {
         *lock(&self.shared.totals) = self.book.totals();
     }
 
+    fn read_audit(&mut self, report: &dyn Fn(Event)) {
+        let names = self.shared.names.read().unwrap_or_else(PoisonError::into_inner);
+        let mut keeper = lock(&self.shared.audit);
+        let (book, start) = (&mut self.audits, self.start);
+        let read = self.audit_log.read(Duration::ZERO, |logged| {
+            // What is repeated is counted, and so is what cannot be read.
+            let now = start.elapsed();
+            if let Noted::New(key, packets) = book.note(logged.payload, logged.prefix, now)
+                && let Some(told) = keeper.take(key, packets, &names, since_1970())
+                && book.tells(key.origin, now)
+            {
+                report(Event::Would(Box::new(told)));
+            }
+        });
+        match read {
+            Ok(read) if read.lost > 0 => keeper.lost(read.lost),
+            Ok(_) => {}
+            Err(error) => report(Event::Failed(error.to_string())),
+        }
+    }
+
     /// Finds out whether somebody else changed the table.
     fn hear(&mut self, report: &dyn Fn(Event)) {
         let heard = match self.monitor.wait(Duration::ZERO) {
@@ -387,6 +437,7 @@ impl Worker {
 
     /// Checks the table if somebody may have changed it; again in the next turn if that cannot be done now.
     fn check(&mut self, report: &dyn Fn(Event)) {
+        lock(&self.shared.audit).failure().into_iter().for_each(|it| report(Event::Failed(it)));
         let Some(by) = self.suspect.take() else { return };
         let table = lock(&self.shared.agent).check();
         // The frames have no table to be told apart by: they are part of ours.
@@ -394,9 +445,13 @@ impl Worker {
             Restored::Yes => Checked::WasChanged,
             Restored::No => Checked::Intact,
         });
+        let audit = {
+            let mut agent = lock(&self.shared.agent);
+            lock(&self.shared.audit).check(agent.kernel()).map_err(AgentError::NotKnown)
+        };
         // What could be put back is told, whatever became of the other.
         let (mut restored, mut failure) = (None, None);
-        for checked in [table, frames] {
+        for checked in [table, frames, audit] {
             match checked {
                 Ok(Checked::Intact | Checked::NothingWanted) => {}
                 Ok(checked @ (Checked::WasRemoved | Checked::WasChanged)) => restored = restored.or(Some(checked)),
@@ -424,7 +479,7 @@ fn stranger(changed: &Changed) -> Option<String> {
         Changed::Transaction { by, process, tables, .. } => {
             // The kernel names the thread, by its number in the first process namespace. Elsewhere somebody else may have that number here.
             let ours = in_first_process_namespace() && Path::new("/proc/self/task").join(by.to_string()).exists();
-            let touched = tables.iter().any(|it| it.name == TABLE);
+            let touched = tables.iter().any(|it| it.name == TABLE || it.name == Table::Audit.name());
             (touched && !ours).then(|| format!("{process} (process {by})"))
         }
         Changed::Unknown => Some("an unknown process".to_owned()),
@@ -434,6 +489,11 @@ fn stranger(changed: &Changed) -> Option<String> {
 /// The first process namespace has a fixed number.
 fn in_first_process_namespace() -> bool {
     std::fs::read_link("/proc/self/ns/pid").is_ok_and(|it| it.as_os_str() == "pid:[4026531836]")
+}
+
+fn since_1970() -> Duration {
+    // A clock before that is set wrong, and nothing is measured by it.
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

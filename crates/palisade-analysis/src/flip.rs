@@ -209,7 +209,8 @@ pub(crate) fn peer_name(model: &Model, end: &End) -> String {
 
 /// A name that no policy there has which was read.
 pub(crate) fn unused_name(model: &Model, origin: &PolicyRef, name: &str) -> Box<str> {
-    let known = || model.policies.iter().map(|it| &it.origin).chain(&model.foreign);
+    let audited = || model.audited.values().flatten();
+    let known = || model.policies.iter().chain(audited()).map(|it| &it.origin).chain(&model.foreign);
     let taken = |name: &str| known().any(|it| it.namespace == origin.namespace && *it.name == *name);
     let numbered = (2..).map(|number| format!("{name}-{number}"));
     let free = std::iter::once(name.to_owned()).chain(numbered).find(|it| !taken(it));

@@ -33,7 +33,7 @@ pub use cluster_network_policy::{ClusterNetworkPolicy, CnpTier};
 pub use cluster_rule::{ClusterPeer, ClusterRule, PeerNamespaces, PeerPods, SubjectPods};
 pub use kep2091::Kep2091Policy;
 pub use logging::Logging;
-pub use meta::{Meta, OwnerReference};
+pub use meta::{Meta, Mode, OwnerReference};
 pub use network_policy::{NetworkPolicy, NpPeer, NpRule};
 pub use object::{Body, Object, Skipped, read_object};
 pub use pod::{Namespace, Node, Phase, Pod, PodTemplate, Workload};

@@ -23,6 +23,36 @@ pub struct Meta {
     pub owner: Option<OwnerReference>,
     /// What `palisade.dev/log` asks for; nothing where it cannot be read.
     pub logging: Logging,
+    /// What a policy is for.
+    pub mode: Mode,
+}
+
+/// What a policy is for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    #[default]
+    Enforce,
+    /// It is watched together with all others of a set, and never enforced.
+    Audit { set: Box<str> },
+}
+
+impl Mode {
+    /// What annotations say. A mode that nobody knows enforces.
+    fn of(annotations: &[(&str, &str)]) -> Mode {
+        let value = |name: &str| annotations.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
+        match value(names::MODE) {
+            Some(names::MODE_AUDIT) => {
+                let named = value(names::AUDIT_SET).filter(|it| is_set_name(it));
+                Mode::Audit { set: named.unwrap_or(names::DEFAULT_AUDIT_SET).into() }
+            }
+            Some(_) | None => Mode::Enforce,
+        }
+    }
+}
+
+/// Whether a set of audited policies can be called so.
+pub(crate) fn is_set_name(text: &str) -> bool {
+    !text.is_empty() && syntax::label_value(text).is_ok()
 }
 
 /// The controller that owns an object.
@@ -65,7 +95,7 @@ impl Reader {
             r.only(&fields, FIELDS);
             let name = r.optional(&fields, "name", |r, node| r.checked(node, syntax::subdomain));
             let namespace = r.optional(&fields, "namespace", |r, node| r.checked(node, syntax::dns_label));
-            r.optional(&fields, "annotations", Reader::string_map);
+            let annotations = r.optional(&fields, "annotations", Reader::string_map).unwrap_or_default();
             let labels = r.optional(&fields, "labels", Reader::labels).unwrap_or_default();
             let owners = r.list(&fields, "ownerReferences", Reader::owner);
             let terminating = fields.get("deletionTimestamp").is_some();
@@ -76,6 +106,7 @@ impl Reader {
                 terminating,
                 owner: owners.into_iter().flatten().next(),
                 logging: logging(node),
+                mode: Mode::of(&annotations),
             }
         })
     }

@@ -26,10 +26,14 @@ pub const SHAPE_KEP2091: &str = "kep2091";
 pub const SHAPE_EARLY: &str = "v0.1.0";
 /// Its value for the shape as last shipped.
 pub const SHAPE_LATE: &str = "v0.1.7";
-/// The annotation that would have a policy watched and not enforced.
+/// The annotation that has a policy watched and not enforced.
 pub const MODE: &str = "palisade.dev/mode";
-/// The annotation that would name the policies that are watched together.
+/// Its only value.
+pub const MODE_AUDIT: &str = "audit";
+/// The annotation that names the policies that are watched together.
 pub const AUDIT_SET: &str = "palisade.dev/audit-set";
+/// The set of those that name none.
+pub const DEFAULT_AUDIT_SET: &str = "audit";
 /// The annotation that says which accepted connections are logged.
 pub const LOG: &str = "palisade.dev/log";
 /// The annotation that would bind a policy to another network of its pods.
@@ -80,8 +84,8 @@ pub const NAMES: &[Name] = &[
         SHAPES,
         "the shape that an AdminNetworkPolicy or BaselineAdminNetworkPolicy is written in, where its fields do not say",
     ),
-    reserved(MODE, "annotation", &["audit"], "watch what the policy would do, enforce nothing of it"),
-    reserved(AUDIT_SET, "annotation", &["NAME"], "policies that are watched together"),
+    name(MODE, "annotation", &[MODE_AUDIT], "watch what the policy would do, enforce nothing of it (docs/audit.md)"),
+    name(AUDIT_SET, "annotation", &["NAME"], "policies in mode `audit` that are watched together; without it the set `audit`"),
     name(
         LOG,
         "annotation",

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use palisade_api::names::{CONTROLLER_LABEL, CONTROLLER_NAME, DISABLED_VALUES};
-use palisade_api::{Body, Meta};
+use palisade_api::{Body, Meta, Mode};
 use palisade_model::{Diagnostic, Location, Severity};
 
 use crate::sources::ObjectKey;
@@ -51,9 +51,32 @@ impl Controller {
         self.disabled.contains(value)
     }
 
-    /// The controller that an object is for, if it is for another one.
-    pub(crate) fn foreign<'b>(&self, body: &'b Body) -> Option<&'b str> {
-        policy_meta(body)?.labels.get(CONTROLLER_LABEL).filter(|it| !self.names.contains(*it))
+    /// What an object is to it. Whose it is comes before its mode; what is switched off can be watched all the same.
+    pub(crate) fn reads<'b>(&self, body: &'b Body) -> ReadAs<'b> {
+        let Some(meta) = policy_meta(body) else { return ReadAs::Counting };
+        let label = meta.labels.get(CONTROLLER_LABEL);
+        match (self.whose(label), &meta.mode, label) {
+            (Whose::Everybodys | Whose::Ours | Whose::SwitchedOff, Mode::Audit { set }, label) => ReadAs::Audited { set, label },
+            (Whose::Everybodys | Whose::Ours, Mode::Enforce, _) => ReadAs::Counting,
+            (_, _, Some(controller)) => ReadAs::Foreign(controller),
+            (_, _, None) => ReadAs::Counting,
+        }
+    }
+
+    /// Says that others enforce what is only watched here.
+    pub(crate) fn audited_by_some(key: &ObjectKey, location: Option<Location>) -> Diagnostic {
+        Diagnostic {
+            severity: Severity::Note,
+            code: "audited-here-enforced-elsewhere",
+            location,
+            object: key.to_string().into(),
+            path: "metadata.labels".into(),
+            message: format!(
+                "is only watched here; without the label `{CONTROLLER_LABEL}` any other controller of the cluster enforces it"
+            )
+            .into(),
+            help: Some(format!("label it `{CONTROLLER_LABEL}: {CONTROLLER_NAME}`, so that nobody does").into()),
+        }
     }
 
     /// Says that an object was left out, and why.
@@ -82,6 +105,17 @@ impl Controller {
             help: Some(help.into()),
         }
     }
+}
+
+/// What an object is to a controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadAs<'b> {
+    /// It counts, if it is a policy.
+    Counting,
+    /// It is watched, and has this value of the label.
+    Audited { set: &'b str, label: Option<&'b str> },
+    /// It is for another controller, or for none.
+    Foreign(&'b str),
 }
 
 /// What a value of the label means for one controller.
@@ -120,10 +154,11 @@ impl Controller {
         }
     }
 
-    /// Policies by their value of the label: those without it first.
+    /// Policies by their value of the label: those without it first. What is watched is left out.
     pub(crate) fn labelled<'o>(&self, objects: impl Iterator<Item = (&'o ObjectKey, &'o Body)>) -> Vec<Labelled> {
         let mut found: BTreeMap<Option<Box<str>>, BTreeMap<Box<str>, usize>> = BTreeMap::new();
-        for (key, meta) in objects.filter_map(|(key, body)| Some((key, policy_meta(body)?))) {
+        let watched = |body: &Body| matches!(self.reads(body), ReadAs::Audited { .. });
+        for (key, meta) in objects.filter(|it| !watched(it.1)).filter_map(|(key, body)| Some((key, policy_meta(body)?))) {
             let of_value = found.entry(meta.labels.get(CONTROLLER_LABEL).map(Box::from)).or_default();
             *of_value.entry(key.kind.clone()).or_default() += 1;
         }
@@ -173,5 +208,55 @@ mod tests {
         assert!(both.is_disabled("off") && both.is_disabled("none") && !both.is_disabled("one"));
         assert!(Controller::named_and_disabled(["one", "off"], ["off"]).unwrap_err().contains("`off`"));
         assert!(Controller::named_and_disabled(["none"], ["off"]).is_ok());
+    }
+
+    fn read(annotations: &str, label: Option<&str>) -> crate::Snapshot {
+        let labels = label.map(|it| format!("labels: {{{CONTROLLER_LABEL}: \"{it}\"}}, ")).unwrap_or_default();
+        let content = format!(
+            "{{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {{name: p, namespace: x, {labels}annotations: {{{annotations}}}}}, \
+             spec: {{podSelector: {{}}}}}}\n"
+        );
+        let mut index = crate::Index::default();
+        index.read(crate::Text { file: "f".into(), content: content.into() });
+        index.snapshot()
+    }
+
+    #[test]
+    fn an_audited_policy_is_in_its_set_and_nowhere_else() {
+        const AUDIT: &str = "palisade.dev/mode: audit";
+        const NAMED: &str = "palisade.dev/mode: audit, palisade.dev/audit-set: next";
+        const ODD: &str = "palisade.dev/mode: audit, palisade.dev/audit-set: -x-";
+        const NOTE: &str = "audited-here-enforced-elsewhere";
+        // Set, policies that count, foreign ones, and what is said but for the namespace that is assumed.
+        let table = [
+            (AUDIT, None, Some("audit"), 0, 0, vec![NOTE]),
+            (AUDIT, Some(CONTROLLER_NAME), Some("audit"), 0, 0, vec![]),
+            (AUDIT, Some("none"), Some("audit"), 0, 0, vec![]),
+            (NAMED, Some("none"), Some("next"), 0, 0, vec![]),
+            (ODD, Some("none"), Some("audit"), 0, 0, vec!["annotation-without-effect"]),
+            (AUDIT, Some("other"), None, 0, 1, vec!["foreign-policy"]),
+            (AUDIT, Some(""), None, 0, 1, vec!["foreign-policy"]),
+            ("palisade.dev/mode: Audit", None, None, 1, 0, vec!["invalid-value"]),
+            ("", None, None, 1, 0, vec![]),
+            ("", Some("none"), None, 0, 1, vec!["foreign-policy"]),
+        ];
+        for (annotations, label, set, counting, foreign, said) in table {
+            let snapshot = read(annotations, label);
+            let model = &snapshot.model;
+            let found: Vec<(&str, usize)> = model.audited.iter().map(|(set, policies)| (set.as_ref(), policies.len())).collect();
+            assert_eq!(found, set.map(|it| (it, 1)).into_iter().collect::<Vec<_>>(), "{annotations} {label:?}");
+            assert_eq!((model.policies.len(), model.foreign.len()), (counting, foreign), "{annotations} {label:?}");
+            let codes: Vec<&str> = snapshot.diagnostics.iter().map(|it| it.code).filter(|it| *it != "assumed-namespace").collect();
+            assert_eq!(codes, said, "{annotations} {label:?}");
+            let controllers: Vec<Option<&str>> = snapshot.audited.iter().map(|it| it.controller.as_deref()).collect();
+            assert_eq!(controllers, set.map(|_| label).into_iter().collect::<Vec<_>>());
+            // Only what is watched is in no other list.
+            assert_eq!(snapshot.labelled.len(), usize::from(set.is_none()), "{annotations} {label:?}");
+            if let Some(set) = set {
+                let with = model.with_audited(set);
+                assert_eq!((with.policies.len(), with.audited.len()), (1, 0));
+                assert_eq!(model.with_audited("another").policies, model.policies);
+            }
+        }
     }
 }

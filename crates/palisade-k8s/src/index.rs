@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use palisade_api::tree::{Entry, Node, Span, Value};
 use palisade_api::{Body, Consequence, Object, Problem, Skipped, names, read_object, yaml};
-use palisade_model::{Diagnostic, Location, Model, Severity, Shape};
+use palisade_model::{Diagnostic, Location, Model, PolicyRef, Severity, Shape};
 
 use crate::Text;
-use crate::controller::{Controller, Labelled, policy_meta};
+use crate::controller::{Controller, Labelled, ReadAs, policy_meta};
 use crate::sources::{Extent, ObjectKey, Sources};
 use crate::words::quoted;
 use crate::{cluster, policy};
@@ -36,6 +36,17 @@ pub struct Snapshot {
     pub irrelevant: BTreeMap<String, usize>,
     /// Which controllers the policies are for, also those that do not count here.
     pub labelled: Vec<Labelled>,
+    /// Policies that are watched and not enforced, by set and name.
+    pub audited: Vec<Audited>,
+}
+
+/// A policy that is watched and not enforced.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Audited {
+    pub set: Box<str>,
+    pub policy: PolicyRef,
+    /// The controller that it is for; none for all.
+    pub controller: Option<Box<str>>,
 }
 
 impl Index {
@@ -84,35 +95,48 @@ impl Index {
         let mut model = cluster::model(self.objects.iter());
         let mut diagnostics = self.diagnostics.clone();
         let mut kep2091 = BTreeSet::new();
+        let mut audited = Vec::new();
         for (key, body) in &self.objects {
+            let read_as = self.controller.reads(body);
             // SPEC: semantics 4: the policy of another controller does not exist.
-            if let Some(controller) = self.controller.foreign(body) {
+            if let ReadAs::Foreign(controller) = read_as {
                 diagnostics.push(self.controller.ignored(key, controller, self.sources.location(key)));
                 model.foreign.extend(policy::of(key, body).map(|it| it.origin));
                 continue;
             }
-            match policy::of(key, body) {
-                Some(policy) if policy.shape == Shape::Kep2091 && !kep2091.insert(key.name.as_ref()) => {
-                    diagnostics.push(self.same_reference(key));
+            let Some(policy) = policy::of(key, body) else { continue };
+            if policy.shape == Shape::Kep2091 && !kep2091.insert(key.name.as_ref()) {
+                diagnostics.push(self.same_reference(key));
+                continue;
+            }
+            match read_as {
+                ReadAs::Audited { set, label } => {
+                    if label.is_none() {
+                        diagnostics.push(Controller::audited_by_some(key, self.sources.location(key)));
+                    }
+                    audited.push(Audited { set: set.into(), policy: policy.origin.clone(), controller: label.map(Into::into) });
+                    model.audited.entry(set.into()).or_default().push(policy);
                 }
-                policy => {
-                    if let (Some(policy), Some(meta)) = (&policy, policy_meta(body)) {
-                        let (rules, odd) = policy::logged(policy, &meta.logging);
+                ReadAs::Counting | ReadAs::Foreign(_) => {
+                    if let Some(meta) = policy_meta(body) {
+                        let (rules, odd) = policy::logged(&policy, &meta.logging);
                         model.logged.extend(rules);
                         diagnostics.extend(odd.into_iter().map(|message| self.logs_nothing(key, message)));
                     }
-                    model.policies.extend(policy);
+                    model.policies.push(policy);
                 }
             }
         }
+        audited.sort_unstable();
         let labelled = self.controller.labelled(self.objects.iter());
         policy::sort(&mut model);
         model.foreign.sort_unstable();
         diagnostics.extend(self.assume_namespaces(&mut model));
         diagnostics.extend(shared_addresses(&model));
-        diagnostics.extend(policy::relations(&model, &self.sources));
+        let all = if model.audited.is_empty() { Cow::Borrowed(&model) } else { Cow::Owned(model.with_all_audited()) };
+        diagnostics.extend(policy::relations(&all, &self.sources));
         diagnostics.extend(policy::merged_order(&model));
-        Snapshot { model, diagnostics, sources: self.sources.clone(), irrelevant: self.irrelevant.clone(), labelled }
+        Snapshot { model, diagnostics, sources: self.sources.clone(), irrelevant: self.irrelevant.clone(), labelled, audited }
     }
 
     fn logs_nothing(&self, key: &ObjectKey, message: String) -> Diagnostic {

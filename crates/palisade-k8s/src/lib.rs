@@ -16,7 +16,7 @@ mod words;
 use std::sync::Arc;
 
 pub use controller::{Controller, Labelled, Whose};
-pub use index::{Index, Snapshot};
+pub use index::{Audited, Index, Snapshot};
 pub use palisade_api::names;
 pub use palisade_api::names::{CONTROLLER_LABEL, CONTROLLER_NAME, DISABLED};
 pub use palisade_api::tree::FieldPath;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use palisade_netlink::{Attributes, Odd};
-use palisade_nft::uapi::{GENERATION_ID, TABLE, chain, element, flag, message, rule, set, table};
+use palisade_nft::uapi::{GENERATION_ID, chain, element, flag, message, rule, set, table};
 use palisade_nft::{Counted, Dump, Kept, Object, Ruleset, Table, decode, items, listed};
 
 use crate::error::KernelError;
@@ -14,13 +14,13 @@ use crate::socket::Socket;
 const ATTEMPTS: usize = 10;
 
 /// Reads the table in one state of it. None if there is no table.
-pub(crate) fn dump(socket: &mut Socket) -> Result<Option<Ruleset>, KernelError> {
-    steady(socket, |socket| Ok(read(socket, Others::Refuse)?.map(|it| decode(&it)).transpose()?))
+pub(crate) fn dump(socket: &mut Socket, of: Table) -> Result<Option<Ruleset>, KernelError> {
+    steady(socket, |socket| Ok(read(socket, of, Others::Refuse)?.map(|it| decode(&it)).transpose()?))
 }
 
-/// The same as the kernel tells it, whoever made what is in it.
+/// The same of our own table as the kernel tells it, whoever made what is in it.
 pub(crate) fn raw(socket: &mut Socket) -> Result<Option<Dump>, KernelError> {
-    steady(socket, |socket| read(socket, Others::Read))
+    steady(socket, |socket| read(socket, Table::Own, Others::Read))
 }
 
 /// What is done with sets that are not of our making.
@@ -31,8 +31,8 @@ enum Others {
 }
 
 /// What the rules of the table have counted. Nothing if there is no table.
-pub(crate) fn counters(socket: &mut Socket) -> Result<Vec<Counted>, KernelError> {
-    steady(socket, |socket| Ok(palisade_nft::counters(&list(socket, message::GET_RULE, rule::TABLE)?)?))
+pub(crate) fn counters(socket: &mut Socket, of: Table) -> Result<Vec<Counted>, KernelError> {
+    steady(socket, |socket| Ok(palisade_nft::counters(&list(socket, of, message::GET_RULE, rule::TABLE)?)?))
 }
 
 /// Reads something of which nothing changes meanwhile.
@@ -65,10 +65,10 @@ pub(crate) fn table(socket: &mut Socket, of: Table) -> Result<Option<Vec<u8>>, K
     }
 }
 
-fn read(socket: &mut Socket, others: Others) -> Result<Option<Dump>, KernelError> {
-    let Some(table) = self::table(socket, Table::Own)? else { return Ok(None) };
-    let chains = list(socket, message::GET_CHAIN, chain::TABLE)?;
-    let sets = list(socket, message::GET_SET, set::TABLE)?;
+fn read(socket: &mut Socket, of: Table, others: Others) -> Result<Option<Dump>, KernelError> {
+    let Some(table) = self::table(socket, of)? else { return Ok(None) };
+    let chains = list(socket, of, message::GET_CHAIN, chain::TABLE)?;
+    let sets = list(socket, of, message::GET_SET, set::TABLE)?;
     let mut elements = BTreeMap::new();
     for set in &sets {
         let listed = match (listed(set), others) {
@@ -78,21 +78,21 @@ fn read(socket: &mut Socket, others: Others) -> Result<Option<Dump>, KernelError
             (Err(foreign), Others::Refuse) => return Err(foreign.into()),
         };
         let payloads = match listed.kept {
-            Kept::Tree => read_elements(socket, &listed.name)?,
-            Kept::Hash => whole(listed.count, || read_elements(socket, &listed.name))?,
+            Kept::Tree => read_elements(socket, of, &listed.name)?,
+            Kept::Hash => whole(listed.count, || read_elements(socket, of, &listed.name))?,
         };
         elements.insert(listed.name, payloads);
     }
-    let rules = list(socket, message::GET_RULE, rule::TABLE)?;
+    let rules = list(socket, of, message::GET_RULE, rule::TABLE)?;
     Ok(Some(Dump { table, chains, sets, elements, rules }))
 }
 
-/// Asks for everything of one kind in the table; `of` is the attribute that names the table.
-fn list(socket: &mut Socket, kind: u16, of: u16) -> Result<Vec<Vec<u8>>, KernelError> {
-    let mut payloads = socket.ask(Object::Table, kind, flag::DUMP, |writer| writer.text(of, TABLE))?;
+/// Asks for everything of one kind in a table; `named` is the attribute that names the table.
+fn list(socket: &mut Socket, of: Table, kind: u16, named: u16) -> Result<Vec<Vec<u8>>, KernelError> {
+    let mut payloads = socket.ask(Object::Table, kind, flag::DUMP, |writer| writer.text(named, of.name()))?;
     // Some kinds are not filtered by the kernel, or not by every kernel.
     let mut odd = None;
-    payloads.retain(|payload| match Attributes::of_payload(payload).and_then(|it| it.text(of).map(|it| it == TABLE)) {
+    payloads.retain(|payload| match Attributes::of_payload(payload).and_then(|it| it.text(named).map(|it| it == of.name())) {
         Ok(ours) => ours,
         Err(error) => {
             odd = Some(error);
@@ -135,9 +135,9 @@ fn whole(count: Option<u32>, mut read: impl FnMut() -> Result<Vec<Vec<u8>>, Kern
     Err(KernelError::Unsteady(ATTEMPTS))
 }
 
-fn read_elements(socket: &mut Socket, map: &str) -> Result<Vec<Vec<u8>>, KernelError> {
+fn read_elements(socket: &mut Socket, of: Table, map: &str) -> Result<Vec<Vec<u8>>, KernelError> {
     socket.ask(Object::Elements(map.to_owned()), message::GET_ELEMENTS, flag::DUMP, |writer| {
-        writer.text(element::TABLE, TABLE);
+        writer.text(element::TABLE, of.name());
         writer.text(element::SET, map);
     })
 }

@@ -103,12 +103,13 @@ impl Fake {
         Ok(())
     }
 
-    fn counted(&self) -> Vec<Counted> {
+    fn counted(&self, table: Table) -> Vec<Counted> {
         let mut counters = Vec::new();
-        for (name, chain) in self.tables.get(&Table::Own).into_iter().flat_map(|it| &it.chains) {
+        for (name, chain) in self.tables.get(&table).into_iter().flat_map(|it| &it.chains) {
             let counting = chain.rules.iter().enumerate().filter(|(_, rule)| rule.statements.contains(&Statement::Counter));
             counters.extend(counting.map(|(index, rule)| {
-                let (packets, bytes) = self.counts.get(&(name.clone(), index)).copied().unwrap_or_default();
+                let own = self.counts.get(&(name.clone(), index)).filter(|_| table == Table::Own);
+                let (packets, bytes) = own.copied().unwrap_or_default();
                 Counted { chain: name.clone(), index, comment: rule.comment.clone(), packets, bytes }
             }));
         }
@@ -138,11 +139,11 @@ impl Kernel for Fake {
     }
 
     fn standing(&mut self) -> Result<Vec<Table>, KernelError> {
-        self.call(|fake| Ok(fake.tables.keys().copied().collect()))
+        self.call(|fake| Ok(fake.tables.keys().copied().filter(|it| Table::ALL.contains(it)).collect()))
     }
 
     fn dump(&mut self) -> Result<Option<Ruleset>, KernelError> {
-        self.call(|fake| Ok(fake.tables.get(&Table::Own).cloned()))
+        self.dump_of(Table::Own)
     }
 
     fn generation(&mut self) -> Result<u32, KernelError> {
@@ -150,7 +151,15 @@ impl Kernel for Fake {
     }
 
     fn counters(&mut self) -> Result<Vec<Counted>, KernelError> {
-        self.call(|fake| Ok(fake.counted()))
+        self.counters_of(Table::Own)
+    }
+
+    fn dump_of(&mut self, table: Table) -> Result<Option<Ruleset>, KernelError> {
+        self.call(|fake| Ok(fake.tables.get(&table).cloned()))
+    }
+
+    fn counters_of(&mut self, table: Table) -> Result<Vec<Counted>, KernelError> {
+        self.call(|fake| Ok(fake.counted(table)))
     }
 }
 

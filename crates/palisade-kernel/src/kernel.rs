@@ -17,7 +17,7 @@ pub trait Kernel {
     /// Waits until every packet that is on its way has left.
     fn grace(&mut self) -> Result<(), KernelError>;
 
-    /// Our tables that are there.
+    /// Our tables that are there, of those that decide.
     fn standing(&mut self) -> Result<Vec<Table>, KernelError>;
 
     /// The own table, or None if there is none. It is of one state: what changes meanwhile is read again.
@@ -34,4 +34,10 @@ pub trait Kernel {
 
     /// What the rules have counted, by chain and in their order; rules that count nothing are left out.
     fn counters(&mut self) -> Result<Vec<Counted>, KernelError>;
+
+    /// The same as `dump` for one of our tables.
+    fn dump_of(&mut self, table: Table) -> Result<Option<Ruleset>, KernelError>;
+
+    /// The same as `counters` for one of our tables.
+    fn counters_of(&mut self, table: Table) -> Result<Vec<Counted>, KernelError>;
 }

@@ -85,7 +85,7 @@ impl Kernel for Nftables {
     }
 
     fn dump(&mut self) -> Result<Option<Ruleset>, KernelError> {
-        dump::dump(&mut self.socket)
+        self.dump_of(Table::Own)
     }
 
     fn generation(&mut self) -> Result<u32, KernelError> {
@@ -93,7 +93,15 @@ impl Kernel for Nftables {
     }
 
     fn counters(&mut self) -> Result<Vec<Counted>, KernelError> {
-        dump::counters(&mut self.socket)
+        self.counters_of(Table::Own)
+    }
+
+    fn dump_of(&mut self, table: Table) -> Result<Option<Ruleset>, KernelError> {
+        dump::dump(&mut self.socket, table)
+    }
+
+    fn counters_of(&mut self, table: Table) -> Result<Vec<Counted>, KernelError> {
+        dump::counters(&mut self.socket, table)
     }
 }
 

@@ -32,13 +32,15 @@ pub enum Request {
         one: Option<ProbeRequest>,
         output: Output,
     },
-    Denied {
+    /// Connections, one by one.
+    Told {
+        what: Wanted,
         follow: bool,
         output: Output,
     },
-    /// What policies asked to have logged.
-    Accepted {
-        follow: bool,
+    /// What audited policies would have done, of one set or of each.
+    AuditReport {
+        set: Option<String>,
         output: Output,
     },
     /// What each rule has counted.
@@ -54,6 +56,17 @@ pub enum Request {
         of: String,
     },
     Down,
+}
+
+/// Which connections are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Wanted {
+    /// Those that were denied, and those that a change ended.
+    Denied,
+    /// Those that were accepted where policies asked to have that logged.
+    Accepted,
+    /// Those that audited policies would treat otherwise.
+    Would,
 }
 
 /// One connection to try, as people write it.

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use palisade_agent::{
-    AgentError, Attention, Denial, Established, Event, Held, RuleCount, Running, Settings, StartError, Swept, Totals, verification,
+    AgentError, Attention, Denial, Established, Event, Held, RuleCount, Running, Settings, StartError, Swept, Totals, Watched, verification,
 };
 use palisade_kernel::{KernelError, Namespace, Services};
 use palisade_model::{ContainerPort, EndpointId, Model, NodeId, PodName};
@@ -324,6 +324,15 @@ impl Lab {
     pub fn repair(&self, id: NodeId) -> Result<(), LabError> {
         let Some((name, node)) = self.plan.model.node(id).and_then(|it| self.nodes.get_key_value(&it.name)) else { return Ok(()) };
         node.agent.check().map(drop).map_err(|error| LabError::Agent { node: name.clone(), error })
+    }
+
+    /// What audited policies would have done, node by node and set by set.
+    pub fn watched(&self) -> Result<Vec<Watched>, LabError> {
+        let mut watched = Vec::new();
+        for node in self.nodes.values() {
+            watched.extend(node.agent.watched()?);
+        }
+        Ok(watched)
     }
 
     /// What all nodes have denied so far, in numbers.

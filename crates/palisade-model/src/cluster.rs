@@ -32,6 +32,9 @@ pub struct Model {
     pub foreign: Vec<PolicyRef>,
     /// Rules whose policy wants to have logged what they accept. They decide nothing.
     pub logged: BTreeSet<RuleRef>,
+    /// Policies that are watched and not enforced, by the name of their set, each in the order of `policies`. They decide nothing.
+    // INVARIANT: none of them is in `policies`.
+    pub audited: BTreeMap<Box<str>, Vec<Policy>>,
 }
 
 /// A place in `Model::endpoints`.
@@ -258,6 +261,25 @@ impl Model {
     pub fn namespace_labels(&self, name: &str) -> &Labels {
         static NONE: std::sync::LazyLock<Labels> = std::sync::LazyLock::new(Labels::default);
         self.namespaces.get(name).map_or(&NONE, |namespace| &namespace.labels)
+    }
+
+    /// The cluster in which the audited policies of one set are enforced too, and none is audited.
+    #[must_use]
+    pub fn with_audited(&self, set: &str) -> Model {
+        self.with(self.audited.get(set).into_iter().flatten())
+    }
+
+    /// The cluster in which all audited policies are enforced too.
+    #[must_use]
+    pub fn with_all_audited(&self) -> Model {
+        self.with(self.audited.values().flatten())
+    }
+
+    fn with<'p>(&self, policies: impl Iterator<Item = &'p Policy>) -> Model {
+        let mut model = Model { audited: BTreeMap::new(), ..self.clone() };
+        model.policies.extend(policies.cloned());
+        model.policies.sort_by(Policy::in_order);
+        model
     }
 
     /// Every block of addresses that some policy speaks of, with its exceptions.

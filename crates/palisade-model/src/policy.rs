@@ -1,5 +1,7 @@
 //! The middle form: every policy API becomes this, and nothing after it knows a Kubernetes type.
 
+use std::cmp::Ordering;
+
 use crate::labels::LabelSelector;
 use crate::network::{DomainPattern, IpBlock};
 use crate::origin::{Action, PerDirection, PolicyRef, Tier};
@@ -23,6 +25,13 @@ pub struct Policy {
     /// Its rules, in the order written. In the NetworkPolicy tier all of them are Accept and order means nothing; rules of a
     /// direction that the policy does not list are not here.
     pub rules: PerDirection<Vec<Rule>>,
+}
+
+impl Policy {
+    /// The order of `Model::policies`: by tier, rank and name.
+    pub fn in_order(&self, other: &Policy) -> Ordering {
+        (self.tier, self.rank, &self.origin.name, &self.origin).cmp(&(other.tier, other.rank, &other.origin.name, &other.origin))
+    }
 }
 
 /// The ways in which one kind of policy was written over the years. They differ in peers, ports and in what a priority means.

@@ -9,10 +9,10 @@ use crate::ruleset::Origin;
 
 /// The ports of each protocol that fare unlike the rest, and the rest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Leaf {
-    pub(crate) ranges: Vec<(PortProtocol, u16, u16, Fate)>,
+pub(crate) struct Leaf<F> {
+    pub(crate) ranges: Vec<(PortProtocol, u16, u16, F)>,
     /// Every other port and protocol.
-    pub(crate) rest: Fate,
+    pub(crate) rest: F,
 }
 
 /// A verdict and the place of where it comes from.
@@ -23,14 +23,9 @@ pub(crate) struct Fate {
 }
 
 /// What becomes of a meeting. `place` gives each origin its own.
-pub(crate) fn leaf(model: &Model, meeting: &Meeting<'_>, direction: Direction, mut place: impl FnMut(Origin) -> usize) -> Leaf {
-    let (from, to) = match direction {
-        Direction::Egress => (meeting.subject, meeting.peer),
-        Direction::Ingress => (meeting.peer, meeting.subject),
-    };
-    let mut fate = |protocol: Protocol, port: Option<u16>| {
-        let flow = Flow { from, to, protocol, port, path: meeting.path };
-        let walk = decide_direction_among(model, &meeting.among, &flow, direction);
+pub(crate) fn leaf(model: &Model, meeting: &Meeting<'_>, direction: Direction, mut place: impl FnMut(Origin) -> usize) -> Leaf<Fate> {
+    leaf_of(model, meeting, direction, |flow| {
+        let walk = decide_direction_among(model, &meeting.among, flow, direction);
         // A name that nobody has resolved opens nothing.
         let accepted = walk.verdict == Verdict::Accept;
         let origin = if let Reason::Rule(rule) = &walk.reason
@@ -42,11 +37,25 @@ pub(crate) fn leaf(model: &Model, meeting: &Meeting<'_>, direction: Direction, m
             Origin::Policy { direction, reason: walk.reason }
         };
         Fate { accepted, origin: place(origin) }
+    })
+}
+
+/// What becomes of a meeting, flow by flow, whoever says it. It must say the same of flows that no rule of the meeting tells apart.
+pub(crate) fn leaf_of<F: Clone + PartialEq>(
+    model: &Model,
+    meeting: &Meeting<'_>,
+    direction: Direction,
+    mut fate_of: impl FnMut(&Flow) -> F,
+) -> Leaf<F> {
+    let (from, to) = match direction {
+        Direction::Egress => (meeting.subject, meeting.peer),
+        Direction::Ingress => (meeting.peer, meeting.subject),
     };
+    let mut fate = |protocol: Protocol, port: Option<u16>| fate_of(&Flow { from, to, protocol, port, path: meeting.path });
     // Only rules without ports match what has none, so all other protocols fare alike, and so does every port that no rule speaks of.
     let rest = fate(Protocol::Icmp, None);
     let cuts = cuts(model, meeting, to);
-    let mut ranges: Vec<(PortProtocol, u16, u16, Fate)> = Vec::new();
+    let mut ranges: Vec<(PortProtocol, u16, u16, F)> = Vec::new();
     for protocol in [PortProtocol::Tcp, PortProtocol::Udp, PortProtocol::Sctp] {
         let starts: Vec<u16> = cuts.iter().filter(|(of, _)| *of == protocol).map(|(_, port)| *port).collect();
         let ends = starts.iter().skip(1).map(|next| next - 1).chain([u16::MAX]);

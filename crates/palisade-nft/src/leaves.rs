@@ -13,7 +13,7 @@ use crate::ruleset::{Chain, Match, Origin, Ruleset, Statement};
 /// Leaves and origins by place.
 #[derive(Debug, Default)]
 pub(crate) struct Leaves {
-    leaves: BTreeMap<Leaf, usize>,
+    leaves: BTreeMap<Leaf<Fate>, usize>,
     origins: BTreeMap<Origin, usize>,
 }
 
@@ -36,8 +36,8 @@ impl Leaves {
         by_words.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         let numbered = by_words.into_iter().map(|(words, origin, place)| (place, (ids.origins.of(&words), origin)));
         let origins: BTreeMap<usize, (u32, Origin)> = numbered.collect();
-        let words = |leaf: &Leaf| leaf_words(leaf, |fate| origins.get(&fate.origin).map_or(0, |(number, _)| *number));
-        let mut by_words: Vec<(String, Leaf, usize)> = self.leaves.into_iter().map(|(it, place)| (words(&it), it, place)).collect();
+        let words = |leaf: &Leaf<Fate>| leaf_words(leaf, |fate| origins.get(&fate.origin).map_or(0, |(number, _)| *number));
+        let mut by_words: Vec<(String, Leaf<Fate>, usize)> = self.leaves.into_iter().map(|(it, place)| (words(&it), it, place)).collect();
         by_words.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         let mut names = vec![String::new(); by_words.len()];
         for (words, leaf, place) in by_words {
@@ -52,7 +52,7 @@ impl Leaves {
     }
 }
 
-fn chain(leaf: &Leaf, origins: &BTreeMap<usize, (u32, Origin)>) -> Chain {
+fn chain(leaf: &Leaf<Fate>, origins: &BTreeMap<usize, (u32, Origin)>) -> Chain {
     let rule = |fate: Fate| {
         origins.get(&fate.origin).map(|(number, origin)| {
             let mut rule = fate_rule(fate.accepted, *number, origin);
@@ -72,7 +72,7 @@ fn chain(leaf: &Leaf, origins: &BTreeMap<usize, (u32, Origin)>) -> Chain {
     Chain { hook: None, rules }
 }
 
-fn leaf_words(leaf: &Leaf, number: impl Fn(&Fate) -> u32) -> String {
+fn leaf_words(leaf: &Leaf<Fate>, number: impl Fn(&Fate) -> u32) -> String {
     let fate = |it: &Fate| format!("{} {:08x}", if it.accepted { "accept" } else { "drop" }, number(it));
     let ranges = leaf.ranges.iter().map(|(protocol, first, last, it)| format!("{protocol} {first}-{last} {}, ", fate(it)));
     format!("{}rest {}", ranges.collect::<String>(), fate(&leaf.rest))
@@ -80,11 +80,15 @@ fn leaf_words(leaf: &Leaf, number: impl Fn(&Fate) -> u32) -> String {
 
 /// What makes an origin. Names are quoted, so that none can pass for something else.
 pub(crate) fn origin_words(origin: &Origin) -> String {
-    let (direction, reason) = match origin {
-        Origin::Policy { direction, reason } => (direction, reason),
-        Origin::Accepted { direction, rule } => return format!("{direction} logged {}", rule_words(rule)),
-        Origin::Guard(guard) => return format!("guard {guard}"),
-    };
+    match origin {
+        Origin::Policy { direction, reason } => reason_words(*direction, reason),
+        Origin::Accepted { direction, rule } => format!("{direction} logged {}", rule_words(rule)),
+        Origin::Guard(guard) => format!("guard {guard}"),
+    }
+}
+
+/// What makes a reason.
+pub(crate) fn reason_words(direction: Direction, reason: &Reason) -> String {
     match reason {
         Reason::Rule(rule) => format!("{direction} rule {}", rule_words(rule)),
         Reason::Isolated(policies) => {

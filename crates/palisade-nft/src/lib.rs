@@ -7,9 +7,12 @@
 //! The shape: base chain → direction → (subject's address → program number) → program chain → (peer's address → class) → leaf → verdict with its
 //! origin. Accept is `return`, never nft's `accept`: both directions must agree, and only base → direction is a `jump`.
 //!
+//! `audit` makes a table of its own of the policies that are watched and not enforced. Nothing in that decides.
+//!
 //! All of that believes the source of a packet. Where the links of the pods are known, the chain `sources` sees to it that it can.
 #![warn(clippy::as_conversions)]
 
+mod audit;
 mod ids;
 mod interleave;
 mod leaf;
@@ -26,6 +29,7 @@ mod transaction;
 mod unknown;
 mod verify;
 
+pub use audit::{Audit, Becomes, Would, audit};
 pub use ids::Ids;
 pub use interleave::{Fate, Standing, fates, states};
 pub use lower::{NodeView, lower};
@@ -36,10 +40,10 @@ pub use netlink::examine::{Examined, Force, Policy, Stance, examine};
 pub use netlink::uapi;
 pub use object::{Foreign, Object, Unwritable};
 pub use plan::{Step, load, plan, replace};
-pub use render::render;
+pub use render::{render, render_table};
 pub use ruleset::{
-    Address, AddressSet, Chain, CtState, DataMap, End, Guard, Hook, IntervalMap, LOG_GROUP, LOG_PREFIX, LinkName, Match, Neighbour, Origin,
-    PairSet, Rule, Ruleset, SourceSet, Statement, Value, Verdict, VerdictMap,
+    AUDIT_GROUP, AUDIT_PREFIX, Address, AddressSet, Chain, CtState, DataMap, End, Guard, Hook, IntervalMap, LOG_GROUP, LOG_PREFIX,
+    LinkName, Match, Neighbour, Origin, PairSet, Rule, Ruleset, SourceSet, Statement, Value, Verdict, VerdictMap,
 };
 pub use trace::{At, Packet, Traced, trace};
 pub use transaction::apply::{Cause, Refused, apply};

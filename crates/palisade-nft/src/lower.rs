@@ -34,7 +34,7 @@ pub fn lower(model: &Model, compiled: &Compiled, view: &NodeView, ids: &mut Ids)
     let mut leaves = Leaves::default();
     let [egress, ingress] = Direction::BOTH.map(|direction| {
         let programs = node.programs.of(direction).iter();
-        programs.map(|it| Grown::of(model, it, direction, &mut leaves)).collect::<Vec<Grown>>()
+        programs.map(|it| Grown::of(it, |meeting| leaves.of(model, meeting, direction))).collect::<Vec<Grown>>()
     });
     let leaves = leaves.add(ids, &mut ruleset);
     for (direction, grown) in Direction::BOTH.into_iter().zip([egress, ingress]) {
@@ -55,7 +55,7 @@ fn selves(family: Address) -> String {
     format!("self{}", family.digit())
 }
 
-fn add_selves(node: &OnNode<'_>, ruleset: &mut Ruleset) {
+pub(crate) fn add_selves(node: &OnNode<'_>, ruleset: &mut Ruleset) {
     for family in Address::BOTH {
         let addresses = node.subjects.iter().map(|it| it.0).filter(|it| Address::of(*it) == family);
         ruleset.pairs.insert(selves(family), PairSet { family, elements: addresses.map(|it| (it, it)).collect() });
@@ -63,7 +63,7 @@ fn add_selves(node: &OnNode<'_>, ruleset: &mut Ruleset) {
 }
 
 /// Gives every address a class: known ones by themselves, all others by range. Returns the numbers of the classes by place.
-fn add_classes(node: &OnNode<'_>, ids: &mut Ids, ruleset: &mut Ruleset) -> Vec<u32> {
+pub(crate) fn add_classes(node: &OnNode<'_>, ids: &mut Ids, ruleset: &mut Ruleset) -> Vec<u32> {
     let numbers = numbers(node.classes.iter().map(String::as_str), &mut ids.classes);
     let of = |place: usize| numbers.get(place).copied().unwrap_or(0);
     for family in Address::BOTH {
@@ -88,19 +88,19 @@ fn numbers<'a>(words: impl Iterator<Item = &'a str>, numbers: &mut Numbers) -> V
 }
 
 /// A program whose meetings have come to leaves, by place.
-struct Grown {
+pub(crate) struct Grown {
     itself: usize,
     meetings: Vec<usize>,
 }
 
 impl Grown {
-    fn of(model: &Model, program: &NodeProgram<'_>, direction: Direction, leaves: &mut Leaves) -> Grown {
-        let mut leaf = |it: &Meeting<'_>| leaves.of(model, it, direction);
+    /// `leaf` gives each meeting the place of its leaf.
+    pub(crate) fn of(program: &NodeProgram<'_>, mut leaf: impl FnMut(&Meeting<'_>) -> usize) -> Grown {
         Grown { itself: leaf(&program.itself), meetings: program.meetings.iter().map(leaf).collect() }
     }
 }
 
-fn lower_direction(
+pub(crate) fn lower_direction(
     direction: Direction,
     node: &OnNode<'_>,
     grown: &[Grown],
@@ -195,7 +195,7 @@ pub(crate) fn program_chain(name: &str, direction: Direction, itself: &str, rest
     Chain { hook: None, rules }
 }
 
-fn direction_chain(direction: Direction) -> Chain {
+pub(crate) fn direction_chain(direction: Direction) -> Chain {
     let subject = match direction {
         Direction::Egress => ruleset::End::Source,
         Direction::Ingress => ruleset::End::Destination,

@@ -1,13 +1,19 @@
 //! The ruleset as nft text, for people and for `nft -f`.
 
 use crate::ruleset::{
-    Address, AddressSet, Chain, CtState, DataMap, End, Hook, INGRESS_PRIORITY, IntervalMap, LOG_GROUP, LOG_PREFIX, LinkName, Match,
-    Neighbour, PairSet, Rule, Ruleset, SourceSet, Statement, Value, Verdict, VerdictMap, quotable,
+    AUDIT_GROUP, AUDIT_PREFIX, Address, AddressSet, Chain, CtState, DataMap, End, Hook, INGRESS_PRIORITY, IntervalMap, LOG_GROUP,
+    LOG_PREFIX, LinkName, Match, Neighbour, PairSet, Rule, Ruleset, SourceSet, Statement, Value, Verdict, VerdictMap, quotable,
 };
+use crate::transaction::Table;
 
-/// The table as `nft -f` takes it. The same ruleset always gives the same bytes.
+/// The own table as `nft -f` takes it. The same ruleset always gives the same bytes.
 pub fn render(ruleset: &Ruleset) -> String {
-    let mut out = String::from("table inet palisade {\n");
+    render_table(Table::Own, ruleset)
+}
+
+/// The same for another of our tables.
+pub fn render_table(table: Table, ruleset: &Ruleset) -> String {
+    let mut out = format!("table inet {} {{\n", table.name());
     for (name, map) in &ruleset.data {
         out.push_str(&data(name, map));
     }
@@ -27,7 +33,7 @@ pub fn render(ruleset: &Ruleset) -> String {
         out.push_str(&addresses(name, set));
     }
     for (name, it) in &ruleset.chains {
-        out.push_str(&chain(name, it));
+        out.push_str(&chain(table, name, it));
     }
     out.push_str("}\n");
     out
@@ -95,7 +101,8 @@ pub(crate) fn read_number(text: &str) -> Option<u32> {
     Some(part(major)? << 16 | part(minor)?)
 }
 
-fn chain(name: &str, chain: &Chain) -> String {
+fn chain(table: Table, name: &str, chain: &Chain) -> String {
+    let priority = if table == Table::Audit { "filter - 1" } else { "filter" };
     let mut out = format!("  chain {name} {{\n");
     match &chain.hook {
         Some(Hook::Ingress { devices }) => {
@@ -103,8 +110,8 @@ fn chain(name: &str, chain: &Chain) -> String {
             let devices = devices.join(", ");
             out.push_str(&format!("    type filter hook ingress devices = {{ {devices} }} priority {INGRESS_PRIORITY}; policy accept;\n"));
         }
-        Some(Hook::Forward) => out.push_str("    type filter hook forward priority filter; policy accept;\n"),
-        Some(Hook::Input) => out.push_str("    type filter hook input priority filter; policy accept;\n"),
+        Some(Hook::Forward) => out.push_str(&format!("    type filter hook forward priority {priority}; policy accept;\n")),
+        Some(Hook::Input) => out.push_str(&format!("    type filter hook input priority {priority}; policy accept;\n")),
         None => {}
     }
     for it in &chain.rules {
@@ -186,6 +193,7 @@ fn statement(it: &Statement) -> String {
         }
         Statement::Counter => "counter".to_owned(),
         Statement::Log(origin) => format!("log prefix \"{LOG_PREFIX}{origin:08x} \" group {LOG_GROUP}"),
+        Statement::Would(number) => format!("log prefix \"{AUDIT_PREFIX}{number:08x} \" group {AUDIT_GROUP}"),
         Statement::Look(map) => format!("meta priority vmap @{map}"),
         Statement::Verdict(verdict) => match verdict {
             Verdict::Accept => "accept".to_owned(),

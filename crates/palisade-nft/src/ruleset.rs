@@ -12,6 +12,12 @@ pub const LOG_GROUP: u16 = 4791;
 /// What the prefix of a logged packet begins with; the number of its origin follows, eight hexadecimal digits wide.
 pub const LOG_PREFIX: &str = "palisade:";
 
+/// The NFLOG group of packets that audited policies would treat otherwise.
+pub const AUDIT_GROUP: u16 = 4792;
+
+/// What their prefix begins with; the number of what would become of them follows.
+pub const AUDIT_PREFIX: &str = "palisade-would:";
+
 /// Where a chain at ingress stands among others: before any that is usual there.
 pub(crate) const INGRESS_PRIORITY: i32 = -500;
 
@@ -154,6 +160,8 @@ pub enum Statement {
     Counter,
     /// Sends the packet to the reader, with the origin's number in the prefix.
     Log(u32),
+    /// Sends the packet to the reader of audits, with the number of what would become of it.
+    Would(u32),
     Verdict(Verdict),
     /// Goes where the map says for the number; goes on if it says nothing.
     Look(String),

@@ -208,7 +208,7 @@ impl<'a, R: Reads<'a>> Walker<'a, '_, R> {
                     self.comments.extend(rule.comment.clone());
                     continue;
                 }
-                Statement::Log(origin) => {
+                Statement::Log(origin) | Statement::Would(origin) => {
                     self.origins.push(*origin);
                     continue;
                 }

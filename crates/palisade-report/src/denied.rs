@@ -139,14 +139,16 @@ pub(crate) fn told(it: &v1::Denial) -> String {
 
 /// Who called whom, and with which traffic.
 pub(crate) fn ends(from: &v1::DenialSide, to: &v1::DenialSide, protocol: &str, port: Option<u16>, icmp: Option<v1::DenialIcmp>) -> String {
-    let traffic = match (port, icmp) {
+    format!("{} → {} {}", side(from), side(to), traffic(protocol, port, icmp))
+}
+
+pub(crate) fn traffic(protocol: &str, port: Option<u16>, icmp: Option<v1::DenialIcmp>) -> String {
+    match (port, icmp) {
         (Some(port), _) => format!("{protocol}/{port}"),
         (None, Some(v1::DenialIcmp { r#type, code })) => format!("{protocol} type {type} code {code}"),
         (None, None) => protocol.to_owned(),
-    };
-    format!("{} → {} {traffic}", side(from), side(to))
+    }
 }
-
 pub(crate) fn side(it: &v1::DenialSide) -> String {
     match (&it.pod, &it.node) {
         (Some(pod), _) => format!("{pod} ({})", it.address),
@@ -180,7 +182,7 @@ pub(crate) fn written_rule(it: &RuleRef) -> v1::DenialRule {
     v1::DenialRule { kind, namespace, name, index: it.index, rule_name: it.name.as_deref().map(str::to_owned) }
 }
 
-fn written_policy(it: &PolicyRef) -> v1::Policy {
+pub(crate) fn written_policy(it: &PolicyRef) -> v1::Policy {
     v1::Policy {
         shape: None,
         priority: None,

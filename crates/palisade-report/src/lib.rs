@@ -6,6 +6,7 @@
 
 mod accepted;
 pub mod allow;
+pub mod audited;
 pub mod converted;
 mod crowd;
 mod cut;
@@ -37,6 +38,7 @@ mod verify_text;
 mod words;
 
 pub use accepted::{Accepted, accepted, accepted_by};
+pub use audited::{Foreseen, foreseen};
 pub use cut::{Ended, EndedBy, ended};
 pub use denied::{Broken, DecidedBy, Denied, denied, denied_by};
 pub use diff_html::diff_html;

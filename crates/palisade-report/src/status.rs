@@ -29,8 +29,20 @@ pub fn status<'c>(snapshot: &Snapshot, controller: impl Iterator<Item = &'c str>
         },
         policies: policies.into_iter().map(counted).collect(),
         controllers: snapshot.labelled.iter().map(labelled).collect(),
+        audited: model.audited.iter().map(|(set, policies)| audited(set, policies)).collect(),
         diagnostics: snapshot.diagnostics.iter().map(v1::Diagnostic::from).collect(),
     }
+}
+
+fn audited(set: &str, policies: &[Policy]) -> v1::StatusAudited {
+    v1::StatusAudited { set: set.to_owned(), policies: policies.iter().map(|it| it.origin.to_string()).collect() }
+}
+
+/// What is watched, set by set.
+fn audited_text(it: &v1::Status) -> String {
+    let line = |it: &v1::StatusAudited| format!("  {:>6}  in set {}: {}\n", it.policies.len(), it.set, it.policies.join(", "));
+    let lines: String = it.audited.iter().map(line).collect();
+    if lines.is_empty() { lines } else { format!("\npolicies that are watched, not enforced\n{lines}") }
 }
 
 fn counted(((tier, kind, shape), count): ((Tier, PolicyKind, Option<&str>), usize)) -> v1::StatusPolicies {
@@ -66,7 +78,7 @@ pub fn status_text(it: &v1::Status) -> String {
         let shape = policies.shape.as_ref().map(|it| format!("  shape {it}")).unwrap_or_default();
         out.push_str(&format!("  {:>6}  {:<13}  {}{shape}\n", policies.count, policies.tier, policies.policy_kind));
     }
-    out
+    out + &audited_text(it)
 }
 
 /// Policies by the value of the label.
@@ -93,5 +105,5 @@ pub fn controllers_text(it: &v1::Status) -> String {
     let all: usize = it.controllers.iter().map(|it| it.total).sum();
     let counting: usize = it.controllers.iter().filter(|it| it.counts).map(|it| it.total).sum();
     out.push_str(&format!("{counting} of {all} policies count here\n"));
-    out
+    out + &audited_text(it)
 }

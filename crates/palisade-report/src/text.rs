@@ -5,11 +5,12 @@ use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use anstyle::{AnsiColor, Style};
 
 use crate::accepted;
+use crate::audited::told as foretold;
 use crate::cut;
 use crate::denied::told;
 use crate::v1::{
-    Acceptance, Case, Cut, Denial, Diagnostic, Edit, Explanation, Mark, Outcome, Rule, SideKind, TestReport, TestResult, Tier, Tried,
-    Verdict, Walk,
+    Acceptance, Becomes, Case, Cut, Denial, Diagnostic, Edit, Explanation, Mark, Outcome, Rule, SideKind, TestReport, TestResult, Tier,
+    Tried, Verdict, Walk, Would,
 };
 
 pub(crate) const BOLD: Style = Style::new().bold();
@@ -343,4 +344,13 @@ pub fn denial(it: &Denial) -> String {
 /// Connections that were cut in one line, with colours.
 pub fn cut(it: &Cut) -> String {
     format!("{}     {}\n", painted(colour(Verdict::Denied), "cut"), cut::told(it))
+}
+
+/// What would become of a connection, in one line, with colours.
+pub fn would(it: &Would) -> String {
+    let (verdict, word) = match it.becomes {
+        Becomes::Denied => (Verdict::Denied, "would deny"),
+        Becomes::Allowed => (Verdict::Allowed, "would allow"),
+    };
+    format!("{}  {}\n", painted(colour(verdict), word), foretold(it))
 }

@@ -2,6 +2,7 @@
 
 mod acceptance;
 mod allow;
+mod audit;
 mod conversion;
 mod diff;
 mod exposure;
@@ -17,6 +18,7 @@ use serde::Serialize;
 
 pub use acceptance::Acceptance;
 pub use allow::{AllowAction, AllowBlock, AllowChange, AllowOutcome, Allowance};
+pub use audit::{AuditFlow, AuditPolicy, AuditReport, AuditSet, AuditSubject, AuditTurn, Becomes, Would};
 pub use conversion::{Conversion, ConversionLoss, ConversionReach, ConversionUntouched, ConversionWeight};
 pub use diff::{Diff, DiffBecause, DiffCause, DiffChange, DiffDiagnostic, DiffEnds, DiffVerb, DiffVersion, DiffWithin, DiffWorkload};
 pub use exposure::{Exposed, Exposure, ExposureExample, ExposureLabelled, ExposureRange, ExposureRow, ExposureTraffic};
@@ -27,7 +29,7 @@ pub use overrides::{
     OverriddenBy, OverriddenExtent, OverriddenPart, OverriddenPolicy, Override, OverrideComparison, OverridePair, OverrideReport,
     OverrideRule, OverrideTie, OverrideTieKind, OverridingPolicy,
 };
-pub use status::{Status, StatusController, StatusEnds, StatusPolicies};
+pub use status::{Status, StatusAudited, StatusController, StatusEnds, StatusPolicies};
 pub use verify::{Verification, VerifyCompared, VerifyEffect, VerifyFate, VerifyFinding, VerifyPacket, VerifyRepair, VerifyWeight};
 
 /// The `apiVersion` of everything in here.

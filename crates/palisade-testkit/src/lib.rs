@@ -1,5 +1,6 @@
 //! What the tests of the other crates share: the reader of scenarios, and a judge that never saw the model.
 //!
+//! - [`audits`] puts some policies of a cluster into audit mode, and judges what is said of them.
 //! - [`changes`] takes a model apart, to compile it object by object.
 //! - [`check`] runs a scenario through the specification, the engine and the raw judge.
 //! - [`compare`] asks them the same question where nobody knows the answer.
@@ -16,6 +17,7 @@
 //! - [`raw_judge`] gives the verdict of one connection from those values alone. It shares no code with the
 //!   specification, the engine or the reader of objects, so a mistake has to be made twice to go unseen.
 
+pub mod audits;
 pub mod changes;
 pub mod check;
 pub mod compare;

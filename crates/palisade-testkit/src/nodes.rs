@@ -6,13 +6,17 @@ use std::collections::BTreeMap;
 
 use palisade_engine::compile;
 use palisade_model::{EndpointId, Family, Flow, Model, Node, NodeId, Path, Place};
-use palisade_nft::{At, CtState, Ids, LinkName, NodeView, Origin, Packet, PodLinks, Ruleset, Traced, Unknown, lower, trace};
+use palisade_nft::{
+    At, Audit, CtState, Ids, LinkName, NodeView, Origin, Packet, PodLinks, Ruleset, Traced, Unknown, Would, audit, lower, trace,
+};
 
 /// The nodes of a cluster with their rulesets.
 #[derive(Debug)]
 pub struct Nodes {
     model: Model,
     rulesets: Vec<Ruleset>,
+    /// What audited policies would do, if there are any.
+    audits: Vec<Option<Audit>>,
 }
 
 /// What became of a connection.
@@ -41,7 +45,9 @@ impl Nodes {
         let (mut ids, compiled) = (Ids::default(), compile(&model));
         let views = (0..model.nodes.len()).map(|at| view(&model, NodeId(at)));
         let rulesets = views.map(|view| lower(&model, &compiled, &view, &mut ids)).collect();
-        Nodes { model, rulesets }
+        let mut ids = Ids::default();
+        let audits = (0..model.nodes.len()).map(|at| audit(&model, NodeId(at), &mut ids)).collect();
+        Nodes { model, rulesets, audits }
     }
 
     /// The rulesets, in the order of the model's nodes; the last two are those of the fabric.
@@ -49,34 +55,44 @@ impl Nodes {
         &self.rulesets
     }
 
+    /// The audits, in the same order.
+    pub fn audits(&self) -> &[Option<Audit>] {
+        &self.audits
+    }
+
+    /// What the audits say of one connection, as if nothing were denied on its way; each as often as it is logged. None as for `pass`.
+    pub fn would(&self, flow: &Flow) -> Result<Option<Vec<&Would>>, String> {
+        let Some(packet) = first_packet(flow) else { return Ok(None) };
+        let mut told = Vec::new();
+        for (node, at) in self.way(flow) {
+            let Some(Some(audit)) = self.audits.get(node.0) else { continue };
+            if let At::Ingress { .. } = at {
+                continue;
+            }
+            let Traced { accepted, origins, priority, .. } = trace(&audit.ruleset, &self.as_seen(&packet, flow, node, at))?;
+            if !accepted || priority != 0 {
+                return Err(format!("the audit says accepted: {accepted} and leaves {priority} in the packet"));
+            }
+            for number in origins {
+                told.push(audit.woulds.get(&number).ok_or_else(|| format!("{number:08x} stands for nothing"))?);
+            }
+        }
+        Ok(Some(told))
+    }
+
+    /// A packet at a hook of a node. A link is seen by the node that has it.
+    fn as_seen(&self, packet: &Packet, flow: &Flow, node: NodeId, at: At) -> Packet {
+        let link = |end| link_at(end).filter(|_| self.node_of(end) == Some(node));
+        Packet { at, from_link: link(flow.from.place), to_link: link(flow.to.place), ..packet.clone() }
+    }
+
     /// Sends one connection on its way. None where an address is missing or no packet crosses a node.
     pub fn pass(&self, flow: &Flow) -> Result<Option<Passed>, String> {
-        let (Some(source), Some(destination)) = (flow.from.address, flow.to.address) else { return Ok(None) };
-        // A pod's own address never leaves its network namespace; addresses of two families never meet.
-        let direct_self = flow.from.place == flow.to.place && flow.path == Path::Direct;
-        if direct_self || source.is_ipv4() != destination.is_ipv4() {
-            return Ok(None);
-        }
-        let (from_link, to_link) = (link_at(flow.from.place), link_at(flow.to.place));
-        // A link is seen by the node that has it.
-        let seen = |link: &Option<String>, end, node| link.clone().filter(|_| self.node_of(end) == Some(node));
-        let packet = |node, at| Packet {
-            at,
-            from_link: seen(&from_link, flow.from.place, node),
-            to_link: seen(&to_link, flow.to.place, node),
-            source,
-            destination,
-            protocol: flow.protocol.number(Family::of(source)),
-            port: flow.port,
-            state: CtState::New,
-            // As a sender might set it: no class may be chosen by it.
-            priority: 3,
-            source_is_local: false,
-        };
+        let Some(packet) = first_packet(flow) else { return Ok(None) };
         let mut passed = Passed { accepted: true, comments: Vec::new(), dropped_by: None };
         for (node, at) in self.way(flow) {
             let ruleset = self.rulesets.get(node.0).ok_or("a node without a ruleset")?;
-            let Traced { accepted, comments, priority, origins } = trace(ruleset, &packet(node, at.clone()))?;
+            let Traced { accepted, comments, priority, origins } = trace(ruleset, &self.as_seen(&packet, flow, node, at.clone()))?;
             passed.comments.extend(comments);
             // Policy reads the number, so whatever it was before policy does not matter.
             let after_policy = match at {
@@ -127,6 +143,29 @@ impl Nodes {
         }
         way
     }
+}
+
+/// What a connection begins with, at whatever hook.
+fn first_packet(flow: &Flow) -> Option<Packet> {
+    let (source, destination) = flow.from.address.zip(flow.to.address)?;
+    // A pod's own address never leaves its network namespace; addresses of two families never meet.
+    let direct_self = flow.from.place == flow.to.place && flow.path == Path::Direct;
+    if direct_self || source.is_ipv4() != destination.is_ipv4() {
+        return None;
+    }
+    Some(Packet {
+        at: At::Forward,
+        from_link: None,
+        to_link: None,
+        source,
+        destination,
+        protocol: flow.protocol.number(Family::of(source)),
+        port: flow.port,
+        state: CtState::New,
+        // As a sender might set it: no class may be chosen by it.
+        priority: 3,
+        source_is_local: false,
+    })
 }
 
 /// The node's end of the link to a pod.

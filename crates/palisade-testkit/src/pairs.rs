@@ -175,6 +175,21 @@ impl Pair<'_> {
     }
 }
 
+/// Connections between all pairs of a model's ends, each with so much traffic, as `ask_pairs` asks about them.
+pub fn all_flows(random: &mut Random, model: &Model, each: usize) -> Vec<Flow> {
+    let parties = parties(random, model);
+    let ends: Vec<(&Party, End)> = parties.iter().filter_map(|it| Some((it, end_of(model, it)?))).collect();
+    let traffic = traffic(model);
+    let mut all = Vec::new();
+    for from in &ends {
+        for to in ends.iter().filter(|to| can_meet(&from.1, &to.1)) {
+            let traffic = (0..each).filter_map(|_| random.pick(&traffic).copied()).collect();
+            all.extend(flows(&Pair { from: *from, to: *to, traffic }));
+        }
+    }
+    all
+}
+
 /// Policy protects pods, and a packet has one family. What has no address may be a workload, and that meets itself as two of its pods.
 fn can_meet(from: &End, to: &End) -> bool {
     if from == to && from.address.is_none() {

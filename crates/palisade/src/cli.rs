@@ -554,6 +554,10 @@ pub(crate) enum SchemaOf {
     Cut,
     /// The schema of each line of `lab accepted -o json`
     Acceptance,
+    /// The schema of each line of `lab denied --would -o json`
+    Would,
+    /// The schema of `lab audit-report -o json`
+    AuditReport,
     /// Every name that Palisade gives to something outside itself, as Markdown
     Names,
     /// Every command with its help, as Markdown

@@ -108,6 +108,8 @@ fn denials(heard: &Receiver<NodeEvent>) -> String {
             Event::DeniedAgain(_)
             | Event::Accepted(_)
             | Event::AcceptedMore { .. }
+            | Event::Would(_)
+            | Event::WouldMore { .. }
             | Event::Lost(_)
             | Event::Cut(_)
             | Event::Bypassed(_)

@@ -26,6 +26,8 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<Outcome> {
         SchemaOf::Verification => schema_of::<v1::Verification>()?,
         SchemaOf::Cut => schema_of::<v1::Cut>()?,
         SchemaOf::Acceptance => schema_of::<v1::Acceptance>()?,
+        SchemaOf::Would => schema_of::<v1::Would>()?,
+        SchemaOf::AuditReport => schema_of::<v1::AuditReport>()?,
         SchemaOf::Names => names(),
         SchemaOf::Cli => commands(),
         SchemaOf::Lints => crate::lint::reference(),

@@ -54,6 +54,8 @@ fn what_others_do_to_the_table_is_undone() {
             | Event::Suppressed { .. }
             | Event::Accepted(_)
             | Event::AcceptedMore { .. }
+            | Event::Would(_)
+            | Event::WouldMore { .. }
             | Event::Lost(_)
             | Event::Cut(_)
             | Event::Bypassed(_)

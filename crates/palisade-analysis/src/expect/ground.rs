@@ -44,6 +44,7 @@ impl<'m> Ground<'m> {
             completed: model.completed.clone(),
             foreign: Vec::new(),
             logged: model.logged.clone(),
+            audited: BTreeMap::new(),
         };
         let half = |direction| model.policies.iter().map(|policy| half(policy, direction)).collect();
         let mut ground = Ground {

@@ -29,5 +29,6 @@ pub(crate) fn of(key: &ObjectKey, body: &Body) -> Option<Policy> {
 
 /// Sorts policies in the order in which they are asked.
 pub(crate) fn sort(model: &mut Model) {
-    model.policies.sort_by(|a, b| (a.tier, a.rank, &a.origin.name, &a.origin).cmp(&(b.tier, b.rank, &b.origin.name, &b.origin)));
+    model.policies.sort_by(Policy::in_order);
+    model.audited.values_mut().for_each(|it| it.sort_by(Policy::in_order));
 }

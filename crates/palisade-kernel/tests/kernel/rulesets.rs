@@ -8,9 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use palisade_kernel::{Kernel as _, KernelError, Links, Namespace, Nftables, Object, Refusal};
-use palisade_nft::{Address, Chain, DataMap, Hook, IntervalMap, Rule, Ruleset, Statement, Verdict, VerdictMap, render};
+use palisade_nft::{
+    Address, Chain, DataMap, Hook, IntervalMap, Rule, Ruleset, Statement, Table, Transaction, Verdict, VerdictMap, render, render_table,
+};
+use palisade_testkit::audits::put_into_audit;
 use palisade_testkit::check::snapshot;
+use palisade_testkit::generate::generate;
 use palisade_testkit::nodes::Nodes;
+use palisade_testkit::random::Random;
 use palisade_testkit::scenario;
 
 use crate::ground::{add_links, in_netns, nft, say};
@@ -43,6 +48,32 @@ fn nft_lists_what_was_loaded_as_if_it_had_loaded_it_itself() {
             }
         }
         compare_with_nft("ranges with gaps", &with_gaps());
+    });
+}
+
+#[test]
+fn audits_read_back_as_they_were_loaded_and_stand_before_the_own_table() {
+    in_netns(|| {
+        let mut nftables = Nftables::open().unwrap();
+        let mut audits = 0;
+        for seed in 0..20 {
+            let (objects, _) = put_into_audit(&generate(seed).objects, &mut Random::new(seed));
+            let nodes = Nodes::of(&snapshot("cluster.json", &objects.to_json()).model);
+            for audit in nodes.audits().iter().flatten() {
+                let text = render_table(Table::Audit, &audit.ruleset);
+                nftables.commit(&Transaction::load_into(Table::Audit, &audit.ruleset)).unwrap_or_else(|error| panic!("{error}\n{text}"));
+                let found = nftables.dump_of(Table::Audit).unwrap().unwrap();
+                let expected = Ruleset { origins: BTreeMap::new(), ..audit.ruleset.clone() };
+                assert_eq!(found, expected, "seed {seed}\n{text}");
+                let listed = nft(&["list", "table", "inet", "palisade-audit"], "").unwrap_or_default();
+                assert!(listed.is_empty() || listed.contains("type filter hook forward priority filter - 1; policy accept;"), "{listed}");
+                audits += 1;
+            }
+        }
+        assert!(audits > 20, "{audits}");
+        assert_eq!((nftables.dump(), nftables.standing()), (Ok(None), Ok(Vec::new())));
+        nftables.commit(&Transaction::unload_of(Table::Audit)).unwrap();
+        assert_eq!(nftables.dump_of(Table::Audit), Ok(None));
     });
 }
 

@@ -287,7 +287,7 @@ impl Soak {
         for NodeEvent { node, event } in self.heard.try_iter() {
             match event {
                 Event::Denied(_) | Event::DeniedAgain(_) | Event::Lost(_) | Event::Cut(_) => {}
-                Event::Suppressed { .. } | Event::Accepted(_) | Event::AcceptedMore { .. } => {}
+                Event::Suppressed { .. } | Event::Accepted(_) | Event::AcceptedMore { .. } | Event::Would(_) | Event::WouldMore { .. } => {}
                 Event::Restored { checked, by } => self.incidents.push(format!("change {number}, {node}: {checked:?} by {by}")),
                 Event::Bypassed(finding) => self.incidents.push(format!("change {number}, {node}: {}", finding.sentence)),
                 Event::Failed(why) => self.incidents.push(format!("change {number}, {node}: {why}")),

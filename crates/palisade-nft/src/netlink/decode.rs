@@ -10,6 +10,7 @@ use crate::netlink::uapi::{chain, element, rule as rule_attribute, set, table};
 use crate::netlink::{expression, rule};
 use crate::object::{Foreign, Object};
 use crate::ruleset::{Chain, Hook, Ruleset};
+use crate::transaction::Table;
 
 /// The table in one state of it, as the payloads of the kernel's answers: whatever follows the header of a netlink message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,7 +61,10 @@ pub fn decode(dump: &Dump) -> Result<Ruleset, Foreign> {
         // A dormant table enforces nothing.
         return Err(foreign(&Object::Table)(Odd(format!("flags {flags:#x}"))));
     }
-    let mut ruleset = Ruleset { chains: read_chains(dump)?, ..Ruleset::default() };
+    let name =
+        Attributes::of_payload(&dump.table).and_then(|it| it.text(table::NAME).map(str::to_owned)).map_err(foreign(&Object::Table))?;
+    let of = if name == Table::Audit.name() { Table::Audit } else { Table::Own };
+    let mut ruleset = Ruleset { chains: read_chains(of, dump)?, ..Ruleset::default() };
     let protocols = read_maps(dump, &mut ruleset)?;
     read_rules(dump, &protocols, &mut ruleset)?;
     Ok(ruleset)
@@ -112,18 +116,18 @@ pub(crate) fn foreign(object: &Object) -> impl Fn(Odd) -> Foreign + '_ {
     |odd| Foreign { object: object.clone(), what: odd.0 }
 }
 
-fn read_chains(dump: &Dump) -> Result<BTreeMap<String, Chain>, Foreign> {
+fn read_chains(of: Table, dump: &Dump) -> Result<BTreeMap<String, Chain>, Foreign> {
     let mut chains = BTreeMap::new();
     for payload in &dump.chains {
         let from = Attributes::of_payload(payload).map_err(foreign(&Object::Table))?;
         let name = from.text(chain::NAME).map_err(foreign(&Object::Table))?.to_owned();
-        let hook = read_hook(&from).map_err(foreign(&Object::Chain(name.clone())))?;
+        let hook = read_hook(of, &from).map_err(foreign(&Object::Chain(name.clone())))?;
         chains.insert(name, Chain { hook, rules: Vec::new() });
     }
     Ok(chains)
 }
 
-fn read_hook(from: &Attributes<'_>) -> Result<Option<Hook>, Odd> {
+fn read_hook(of: Table, from: &Attributes<'_>) -> Result<Option<Hook>, Odd> {
     if from.find(chain::HOOK).is_none() {
         return Ok(None);
     }
@@ -134,7 +138,7 @@ fn read_hook(from: &Attributes<'_>) -> Result<Option<Hook>, Odd> {
     let ingress = Hook::Ingress { devices: read_devices(&hook)? };
     let ours = [Hook::Forward, Hook::Input, ingress].into_iter().find(|it| hook_number(it) == number);
     match ours {
-        Some(hook) if priority == hook_priority(&hook) && kind == "filter" && policy == chain::ACCEPT => Ok(Some(hook)),
+        Some(hook) if priority == hook_priority(of, &hook) && kind == "filter" && policy == chain::ACCEPT => Ok(Some(hook)),
         Some(_) | None => Err(Odd(format!("type {kind}, hook {number}, priority {priority}, policy {policy}"))),
     }
 }

@@ -10,9 +10,9 @@ use crate::netlink::map::{self, Element, Shape};
 use crate::netlink::rule;
 use crate::netlink::uapi::{chain, element, flag, message, rule as rule_attribute, set, table};
 use crate::object::{Object, Unwritable};
-use crate::ruleset::{Hook, INGRESS_PRIORITY, LinkName, Match, Rule, quotable};
+use crate::ruleset::{Hook, INGRESS_PRIORITY, LinkName, Match, Rule, Statement, Verdict, quotable};
 use crate::transaction::map::Map;
-use crate::transaction::{Change, Places, Transaction};
+use crate::transaction::{Change, Places, Table, Transaction};
 
 /// What `nft list` shows whoever wonders where the table comes from.
 const TABLE_COMMENT: &str = "Kubernetes network policy, written by palisade";
@@ -67,6 +67,10 @@ fn write(batch: &mut Batch, sets: &mut Sets, object: Object, change: &Change) ->
             writer.text(rule_attribute::TABLE, own);
             writer.text(rule_attribute::CHAIN, name);
         }),
+        Change::AppendRule { rule, .. } if batch.table == Table::Audit && decides(rule) => {
+            let what = format!("nothing in table `inet {own}` may decide, and it accepts or drops");
+            return Err(Unwritable { object, what });
+        }
         Change::AppendRule { chain, rule } => add_rule(batch, sets, object, chain, rule)?,
         Change::AddMap { name, kind } => {
             sets.declare(batch, object, name, Shape::of(*kind), ADD, None);
@@ -89,12 +93,22 @@ fn write(batch: &mut Batch, sets: &mut Sets, object: Object, change: &Change) ->
     Ok(())
 }
 
+/// Whether a rule ends the way of some packet.
+fn decides(rule: &Rule) -> bool {
+    let ends = |it: &Statement| match it {
+        Statement::Verdict(Verdict::Accept | Verdict::Drop) => true,
+        Statement::Verdict(Verdict::Return | Verdict::Jump(_) | Verdict::Goto(_)) | Statement::Set(_) | Statement::Look(_) => false,
+        Statement::Counter | Statement::Log(_) | Statement::Would(_) => false,
+    };
+    rule.statements.iter().any(ends)
+}
+
 fn elements_of(object: &Object, elements: &Map) -> Result<Vec<Element>, Unwritable> {
     map::of_map(elements).map_err(|odd| Unwritable { object: object.clone(), what: odd.0 })
 }
 
 fn add_chain(batch: &mut Batch, object: Object, name: &str, hook: Option<&Hook>) -> Result<(), Unwritable> {
-    let own = batch.table.name();
+    let (of, own) = (batch.table, batch.table.name());
     let none = BTreeSet::new();
     let devices = match hook {
         Some(Hook::Ingress { devices }) => devices,
@@ -109,7 +123,7 @@ fn add_chain(batch: &mut Batch, object: Object, name: &str, hook: Option<&Hook>)
         writer.u32(chain::POLICY, chain::ACCEPT);
         writer.nest(chain::HOOK, |writer| {
             writer.u32(chain::HOOK_NUMBER, hook_number(hook));
-            writer.bytes(chain::HOOK_PRIORITY, &hook_priority(hook).to_be_bytes());
+            writer.bytes(chain::HOOK_PRIORITY, &hook_priority(of, hook).to_be_bytes());
             if !devices.is_empty() {
                 write_devices(writer, devices);
             }
@@ -145,10 +159,12 @@ fn check_links(object: &Object, names: &BTreeSet<String>) -> Result<(), Unwritab
     odd.map_or(Ok(()), |odd| Err(Unwritable { object: object.clone(), what: odd.0 }))
 }
 
-pub(crate) fn hook_priority(hook: &Hook) -> i32 {
-    match hook {
-        Hook::Ingress { .. } => INGRESS_PRIORITY,
-        Hook::Forward | Hook::Input => 0,
+pub(crate) fn hook_priority(table: Table, hook: &Hook) -> i32 {
+    match (hook, table) {
+        (Hook::Ingress { .. }, _) => INGRESS_PRIORITY,
+        // What the own table drops would be seen by nobody behind it.
+        (Hook::Forward | Hook::Input, Table::Audit) => -1,
+        (Hook::Forward | Hook::Input, Table::Own | Table::Next | Table::Again) => 0,
     }
 }
 

@@ -12,6 +12,7 @@ use crate::netlink::uapi::{chain, rule as rule_attribute, table};
 use crate::netlink::{expression, rule};
 use crate::object::{Foreign, Object};
 use crate::ruleset::{Chain, Hook, Ruleset};
+use crate::transaction::Table;
 
 /// `NFT_TABLE_F_DORMANT`.
 const DORMANT: u32 = 1;
@@ -94,7 +95,13 @@ impl Stance {
             Hook::Ingress { devices } => devices.clone(),
             Hook::Forward | Hook::Input => BTreeSet::new(),
         };
-        Stance { kind: "filter".to_owned(), hook: hook_number(hook), priority: hook_priority(hook), policy: Policy::Accept, devices }
+        Stance {
+            kind: "filter".to_owned(),
+            hook: hook_number(hook),
+            priority: hook_priority(Table::Own, hook),
+            policy: Policy::Accept,
+            devices,
+        }
     }
 
     /// The place of a ruleset's chain that this is, whatever its priority.

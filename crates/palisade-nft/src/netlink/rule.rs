@@ -7,7 +7,9 @@ use palisade_netlink::Odd;
 use crate::netlink::expression::{Compare, Expression, Lookup, LookupResult, NETWORK, TRANSPORT};
 use crate::netlink::map::{self, LINK};
 use crate::netlink::uapi::meta;
-use crate::ruleset::{Address, CtState, End, LOG_GROUP, LOG_PREFIX, LinkName, Match, Neighbour, Rule, Statement, Value};
+use crate::ruleset::{
+    AUDIT_GROUP, AUDIT_PREFIX, Address, CtState, End, LOG_GROUP, LOG_PREFIX, LinkName, Match, Neighbour, Rule, Statement, Value,
+};
 
 /// `RTN_LOCAL`.
 const LOCAL: u32 = 2;
@@ -197,6 +199,7 @@ fn lower_statement(statement: &Statement, out: &mut Vec<Expression>) {
         }
         Statement::Counter => out.push(Expression::Counter),
         Statement::Log(origin) => out.push(Expression::Log { prefix: format!("{LOG_PREFIX}{origin:08x} "), group: LOG_GROUP }),
+        Statement::Would(number) => out.push(Expression::Log { prefix: format!("{AUDIT_PREFIX}{number:08x} "), group: AUDIT_GROUP }),
         Statement::Verdict(verdict) => out.push(Expression::Verdict(verdict.clone())),
         Statement::Look(map) => {
             out.extend([Expression::Meta(meta::PRIORITY), lookup(map, LookupResult::Verdict)]);
@@ -211,6 +214,10 @@ fn raise_statement(rest: &[Expression]) -> Option<(Statement, &[Expression])> {
         [Expression::Log { prefix, group: LOG_GROUP }, after @ ..] => {
             let digits = prefix.strip_prefix(LOG_PREFIX)?.strip_suffix(' ')?;
             Some((Statement::Log(u32::from_str_radix(digits, 16).ok()?), after))
+        }
+        [Expression::Log { prefix, group: AUDIT_GROUP }, after @ ..] => {
+            let digits = prefix.strip_prefix(AUDIT_PREFIX)?.strip_suffix(' ')?;
+            Some((Statement::Would(u32::from_str_radix(digits, 16).ok()?), after))
         }
         [Expression::Verdict(verdict), after @ ..] => Some((Statement::Verdict(verdict.clone()), after)),
         [Expression::Meta(meta::PRIORITY), Expression::Lookup(Lookup { set, result: LookupResult::Verdict, .. }), after @ ..] => {
@@ -393,7 +400,7 @@ mod tests {
         ]);
         let conditions: Vec<Match> = conditions.chain(FIXED).collect();
         let map = || "m".to_owned();
-        let mut statements = vec![Statement::Set(Value::Zero), Statement::Counter, Statement::Log(0xabcdef)];
+        let mut statements = vec![Statement::Set(Value::Zero), Statement::Counter, Statement::Log(0xabcdef), Statement::Would(0x12)];
         for family in Address::BOTH {
             for end in [End::Source, End::Destination] {
                 statements.push(Statement::Set(Value::From { end, family, map: map() }));

@@ -6,11 +6,12 @@ use crate::netlink::batch::Expected;
 use crate::netlink::decode::{Dump, decode};
 use crate::netlink::encode::encode;
 use crate::netlink::uapi::{element, message};
+use crate::object::Object;
 use crate::ruleset::{
     Address, Chain, CtState, DataMap, End, Hook, IntervalMap, Match, PairSet, Rule, Ruleset, SourceSet, Statement, Value, Verdict,
     VerdictMap,
 };
-use crate::transaction::Transaction;
+use crate::transaction::{Table, Transaction};
 
 fn ruleset() -> Ruleset {
     let mut ruleset = Ruleset::default();
@@ -101,4 +102,28 @@ fn every_answer_that_is_cut_short_is_named_or_says_less() {
         }
     }
     assert!(foreign > 1_000, "{foreign} named");
+}
+
+#[test]
+fn nothing_that_decides_is_written_to_the_table_of_audits() {
+    let with = |verdict: Verdict| {
+        let rules =
+            vec![Rule::to(Verdict::Return), Rule { statements: vec![Statement::Counter, Statement::Verdict(verdict)], ..Rule::default() }];
+        let chains = [("leaf".to_owned(), Chain::default()), ("forward".to_owned(), Chain { hook: Some(Hook::Forward), rules })].into();
+        Ruleset { chains, ..Ruleset::default() }
+    };
+    for verdict in [Verdict::Accept, Verdict::Drop, Verdict::Return, Verdict::Jump("leaf".to_owned()), Verdict::Goto("leaf".to_owned())] {
+        let decides = matches!(verdict, Verdict::Accept | Verdict::Drop);
+        let ruleset = with(verdict);
+        for table in [Table::Own, Table::Next, Table::Again, Table::Audit] {
+            let written = encode(&Transaction::load_into(table, &ruleset), 1, Expected::Anything);
+            match (table, decides) {
+                (Table::Audit, true) => {
+                    let expected = Object::Rule { chain: "forward".to_owned(), index: 1 };
+                    assert_eq!(written.unwrap_err().object, expected);
+                }
+                (Table::Own | Table::Next | Table::Again | Table::Audit, _) => assert!(written.is_ok()),
+            }
+        }
+    }
 }

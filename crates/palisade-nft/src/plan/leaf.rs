@@ -67,7 +67,8 @@ fn is_fate(rule: &Rule) -> bool {
     let noted = |it: &Statement| matches!(it, Statement::Counter | Statement::Log(_));
     match rule.statements.split_last() {
         Some((Statement::Verdict(Verdict::Return | Verdict::Drop), notes)) => notes.iter().all(noted),
-        Some((Statement::Verdict(_) | Statement::Set(_) | Statement::Counter | Statement::Log(_) | Statement::Look(_), _)) | None => false,
+        Some((Statement::Verdict(_) | Statement::Set(_) | Statement::Counter | Statement::Look(_), _)) | None => false,
+        Some((Statement::Log(_) | Statement::Would(_), _)) => false,
     }
 }
 

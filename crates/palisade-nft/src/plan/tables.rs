@@ -100,7 +100,12 @@ impl Program {
         let chain = ruleset.chains.get(name)?;
         let mut targets = chain.rules.iter().flat_map(|it| &it.statements).filter_map(|it| match it {
             Statement::Verdict(Verdict::Goto(chain)) => Some(chain.clone()),
-            Statement::Verdict(_) | Statement::Set(_) | Statement::Counter | Statement::Log(_) | Statement::Look(_) => None,
+            Statement::Verdict(_)
+            | Statement::Set(_)
+            | Statement::Counter
+            | Statement::Log(_)
+            | Statement::Would(_)
+            | Statement::Look(_) => None,
         });
         let (itself, rest) = (targets.next()?, targets.next_back()?);
         let leaves = ruleset.verdicts.get(&program_map(name))?.elements.clone();

@@ -283,11 +283,11 @@ impl State {
 }
 
 /// The chains that a rule goes to by itself.
-pub(super) fn chains_of(rule: &Rule) -> impl Iterator<Item = &str> {
+pub(crate) fn chains_of(rule: &Rule) -> impl Iterator<Item = &str> {
     rule.statements.iter().filter_map(|it| match it {
         Statement::Verdict(Verdict::Jump(chain) | Verdict::Goto(chain)) => Some(chain.as_str()),
         Statement::Verdict(Verdict::Accept | Verdict::Drop | Verdict::Return) => None,
-        Statement::Set(_) | Statement::Counter | Statement::Log(_) | Statement::Look(_) => None,
+        Statement::Set(_) | Statement::Counter | Statement::Log(_) | Statement::Would(_) | Statement::Look(_) => None,
     })
 }
 

@@ -105,7 +105,7 @@ pub(super) fn maps_of(rule: &Rule) -> impl Iterator<Item = &str> {
     });
     let maps = rule.statements.iter().filter_map(|it| match it {
         Statement::Set(Value::From { map, .. }) | Statement::Look(map) => Some(map.as_str()),
-        Statement::Set(Value::Zero) | Statement::Counter | Statement::Log(_) | Statement::Verdict(_) => None,
+        Statement::Set(Value::Zero) | Statement::Counter | Statement::Log(_) | Statement::Would(_) | Statement::Verdict(_) => None,
     });
     sets.chain(maps)
 }

@@ -24,7 +24,7 @@ pub struct Transaction {
     pub changes: Vec<Change>,
 }
 
-/// The tables that are ours, all of the family `inet`. A packet must pass each that is there.
+/// The tables that are ours, all of the family `inet`. A packet must pass each of `ALL` that is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Table {
     /// The one that stays.
@@ -34,6 +34,8 @@ pub enum Table {
     Next,
     /// Stands beside both where somebody died while that was done.
     Again,
+    /// Says what audited policies would do. Nothing in it decides, and it is none of `ALL`.
+    Audit,
 }
 
 /// One change. What it adds must not be there yet, and what it deletes must be there.
@@ -86,6 +88,7 @@ pub enum Change {
 }
 
 impl Table {
+    /// Those that decide.
     pub const ALL: [Table; 3] = [Table::Own, Table::Next, Table::Again];
 
     pub fn name(self) -> &'static str {
@@ -93,6 +96,7 @@ impl Table {
             Table::Own => uapi::TABLE,
             Table::Next => "palisade-next",
             Table::Again => "palisade-again",
+            Table::Audit => "palisade-audit",
         }
     }
 }
@@ -103,7 +107,8 @@ impl Transaction {
         Transaction::load_into(Table::Own, ruleset)
     }
 
-    pub(crate) fn load_into(table: Table, ruleset: &Ruleset) -> Transaction {
+    /// The same for one of our tables.
+    pub fn load_into(table: Table, ruleset: &Ruleset) -> Transaction {
         let mut transaction = Transaction { table, changes: vec![Change::DeleteTable, Change::AddTable] };
         transaction.changes.extend(ruleset.changes_since(&Ruleset::default()).changes);
         transaction
@@ -111,7 +116,12 @@ impl Transaction {
 
     /// Removes the table, whether it is there or not.
     pub fn unload() -> Transaction {
-        Transaction { table: Table::Own, changes: vec![Change::DeleteTable] }
+        Transaction::unload_of(Table::Own)
+    }
+
+    /// The same for one of our tables.
+    pub fn unload_of(table: Table) -> Transaction {
+        Transaction { table, changes: vec![Change::DeleteTable] }
     }
 
     /// Whether it says nothing to the kernel.

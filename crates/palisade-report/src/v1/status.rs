@@ -23,8 +23,20 @@ pub struct Status {
     pub policies: Vec<StatusPolicies>,
     /// Policies by what their label `networking.k8s.io/policy-controller-name` says, those without it first.
     pub controllers: Vec<StatusController>,
+    /// Policies that are watched and not enforced, by set. They are in none of the other lists.
+    pub audited: Vec<StatusAudited>,
     /// What was noticed while reading.
     pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Policies that are watched together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StatusAudited {
+    /// The name of the set.
+    pub set: String,
+    /// Its policies, as answers name them.
+    pub policies: Vec<String>,
 }
 
 /// Ends of connections, by how many there are.

@@ -114,11 +114,28 @@ fn two_of_kep2091_with_one_name_in_two_groups_cannot_be_told_apart() {
 fn annotations_without_effect_are_named() {
     let late = "{priority: 10, subject: {namespaces: {}}}";
     admin(
-        "{name: p, annotations: {palisade.dev/mode: audit}}",
+        "{name: p, annotations: {palisade.dev/log: all}}",
         late,
         &["anp/p"],
         &[
-            "3:35: warning[annotation-without-effect]: AdminNetworkPolicy p: `metadata.annotations[\"palisade.dev/mode\"]`: reserved (watch what the policy would do, enforce nothing of it) and without effect in this version; the policy counts in full",
+            "3:35: warning[annotation-without-effect]: AdminNetworkPolicy p: `metadata.annotations[\"palisade.dev/log\"]`: reserved (which connections of the policy are logged) and without effect in this version; the policy counts in full",
+        ],
+    );
+    // Enforced in full, since nobody knows what else was meant.
+    admin(
+        "{name: p, annotations: {palisade.dev/mode: aduit}}",
+        late,
+        &["anp/p"],
+        &[
+            "3:35: error[invalid-value]: AdminNetworkPolicy p: `metadata.annotations[\"palisade.dev/mode\"]`: nobody knows this mode; the policy counts in full; write `audit`, or leave the annotation out",
+        ],
+    );
+    admin(
+        "{name: p, annotations: {palisade.dev/audit-set: new}}",
+        late,
+        &["anp/p"],
+        &[
+            "3:35: warning[annotation-without-effect]: AdminNetworkPolicy p: `metadata.annotations[\"palisade.dev/audit-set\"]`: means nothing without the mode; the policy counts in full; add `palisade.dev/mode: audit`, or remove it",
         ],
     );
     admin(

@@ -19,6 +19,7 @@ Examples:
   palisade lab exec shop/web -- curl -sm1 http://10.244.0.3:8080
   palisade lab denied --follow
   palisade lab verify                                            whether each node's kernel does what policy says
+  palisade lab audit-report
   palisade lab down
   palisade lab soak --changes 20000                              changes under traffic: nothing leaks")]
 pub(crate) struct LabArgs {
@@ -36,6 +37,7 @@ pub(crate) enum LabCommand {
     Verify(VerifyArgs),
     Soak(SoakArgs),
     Accepted(AcceptedArgs),
+    AuditReport(AuditReportArgs),
     Down(DownArgs),
 }
 
@@ -202,6 +204,7 @@ Examples:
   palisade lab denied
   palisade lab denied --follow
   palisade lab denied --by-rule
+  palisade lab denied --would                           what audited policies would deny or allow
   palisade lab denied -o json | jq -r .rule.name
 
 Exit codes: 0, also when nothing was denied; 2 when no lab is up.")]
@@ -209,6 +212,9 @@ pub(crate) struct DeniedArgs {
     /// Go on with what is denied from now on, until Ctrl-C
     #[arg(long)]
     pub(crate) follow: bool,
+    /// Instead, connections that audited policies would deny or newly allow, each with the rule (`palisade schema would` is the schema)
+    #[arg(long, conflicts_with = "by_rule")]
+    pub(crate) would: bool,
     /// Instead, how many packets each rule of each node has dropped and let pass
     #[arg(long, conflicts_with_all = ["follow", "output"])]
     pub(crate) by_rule: bool,
@@ -239,6 +245,28 @@ pub(crate) struct VerifyArgs {
     #[arg(long)]
     pub(crate) repair: bool,
     /// text for people, json for programs: one object a node (`palisade schema verification` is its schema)
+    #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
+    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) lab: NameArgs,
+}
+
+/// Say what audited policies would have done with the connections that were seen, and how to enforce them
+///
+/// Policies with the annotation `palisade.dev/mode: audit` decide nothing. Each set of them (`palisade.dev/audit-set`) is held against the policies that
+/// are enforced: which connections would break, which would open, and which pods had none, so that nothing is known about them.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  palisade lab audit-report
+  palisade lab audit-report --set next -o json
+
+Exit codes: 0 nothing that was seen would change, 1 something would, 2 no lab is up or no such set is audited.")]
+pub(crate) struct AuditReportArgs {
+    /// Only this set
+    #[arg(long, value_name = "NAME")]
+    pub(crate) set: Option<String>,
+    /// text for people, json for programs (`palisade schema audit-report` is its schema)
     #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
     pub(crate) output: Output,
     #[command(flatten)]

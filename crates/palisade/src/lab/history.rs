@@ -42,6 +42,14 @@ pub(crate) enum Entry {
         by: String,
         connections: u64,
     },
+    /// As audited policies would treat it.
+    Would(Box<v1::Would>),
+    /// Connections that a set of them would treat otherwise, by one rule, beyond those that a node tells of in a second.
+    WouldMore {
+        node: String,
+        set: String,
+        connections: u64,
+    },
     /// Logged packets that were never read.
     Lost {
         node: String,
@@ -55,11 +63,14 @@ impl Entry {
     /// What stands in no list of connections, in a line.
     pub(crate) fn aside(&self) -> Option<String> {
         match self {
-            Entry::Denied(_) | Entry::Accepted(_) | Entry::Cut(_) => None,
+            Entry::Denied(_) | Entry::Accepted(_) | Entry::Cut(_) | Entry::Would(_) => None,
             Entry::AcceptedMore { node, by, connections } => {
                 Some(format!("node {node}: {connections} more accepted within a second, {by}\n"))
             }
             Entry::Suppressed { node, by, connections } => Some(format!("node {node}: {connections} more denied within a second, {by}\n")),
+            Entry::WouldMore { node, set, connections } => {
+                Some(format!("node {node}: {connections} more within a second that policies of the set `{set}` would treat otherwise\n"))
+            }
             Entry::Lost { node, packets } => Some(format!("node {node}: {packets} logged packets were not read in time\n")),
             Entry::Note(note) => Some(format!("{note}\n")),
         }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use palisade_kernel::Namespace;
-use palisade_lab::control::{self, AskError, Frame, Output, ProbeRequest, Request};
+use palisade_lab::control::{self, AskError, Frame, Output, ProbeRequest, Request, Wanted};
 
 use args::{ExecArgs, LabCommand, ProbeArgs};
 pub(crate) use args::{LabArgs, UpArgs};
@@ -37,13 +37,21 @@ pub(crate) fn run(args: &LabArgs, printer: Printer) -> Result<Outcome> {
         LabCommand::Exec(args) => exec(args, printer),
         LabCommand::Status(args) => ask(&args.lab.name, &Request::Status { output: output(args.output) }, printer),
         LabCommand::Denied(args) if args.by_rule => ask(&args.lab.name, &Request::Counted, printer),
-        LabCommand::Denied(args) => ask(&args.lab.name, &Request::Denied { follow: args.follow, output: output(args.output) }, printer),
+        LabCommand::Denied(args) => {
+            let what = if args.would { Wanted::Would } else { Wanted::Denied };
+            ask(&args.lab.name, &Request::Told { what, follow: args.follow, output: output(args.output) }, printer)
+        }
+        LabCommand::Accepted(args) => {
+            ask(&args.lab.name, &Request::Told { what: Wanted::Accepted, follow: args.follow, output: output(args.output) }, printer)
+        }
         LabCommand::Verify(args) => {
             let request = Request::Verify { node: args.node.clone(), repair: args.repair, output: output(args.output) };
             ask(&args.lab.name, &request, printer)
         }
         LabCommand::Soak(args) => soak::run(args, printer),
-        LabCommand::Accepted(args) => ask(&args.lab.name, &Request::Accepted { follow: args.follow, output: output(args.output) }, printer),
+        LabCommand::AuditReport(args) => {
+            ask(&args.lab.name, &Request::AuditReport { set: args.set.clone(), output: output(args.output) }, printer)
+        }
         LabCommand::Down(args) => down(&args.lab.name, printer),
     }
 }

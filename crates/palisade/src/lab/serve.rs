@@ -111,7 +111,7 @@ fn built(args: &UpArgs, voice: &Voice<'_>) -> Result<Outcome> {
     let history = Arc::new(History::default());
     notes.into_iter().for_each(|it| history.push(Entry::Note(format!("note: {it}"))));
     let (end, ended) = channel();
-    let server = Arc::new(Server::new(args, options, lab, Arc::clone(&history), end));
+    let server = Arc::new(Server::new(args, options, (lab, input.snapshot), Arc::clone(&history), end));
     start(args, &server, heard, door)?;
     let status = server.status();
     let hint = match named(&args.lab.name).as_str() {
@@ -196,6 +196,8 @@ fn hear(server: &Server, NodeEvent { node, event }: NodeEvent) {
         Event::Suppressed { by, connections } => Entry::Suppressed { node: node.to_string(), by: by.sentence(), connections },
         Event::Accepted(it) => Entry::Accepted(Box::new(it.report())),
         Event::AcceptedMore { by, connections } => Entry::AcceptedMore { node: node.to_string(), by: by.sentence(), connections },
+        Event::Would(told) => Entry::Would(Box::new(told.report())),
+        Event::WouldMore { would, connections } => Entry::WouldMore { node: node.to_string(), set: would.set.to_string(), connections },
         Event::Lost(packets) => Entry::Lost { node: node.to_string(), packets },
         Event::Restored { checked, by } => Entry::Note(format!("node {node}: {by} {} the table; it was put back", did(checked))),
         Event::Bypassed(finding) => Entry::Note(format!("node {node}: unenforceable[{}]: {}", finding.name, finding.sentence)),
@@ -245,7 +247,8 @@ fn follow(history: &History, printer: Printer, ended: &std::sync::mpsc::Receiver
                 Entry::Denied(denial) => printer.out(&text::denial(denial))?,
                 Entry::Cut(cut) => printer.out(&text::cut(cut))?,
                 Entry::Accepted(it) => printer.out(&text::acceptance(it))?,
-                Entry::Suppressed { .. } | Entry::AcceptedMore { .. } | Entry::Lost { .. } | Entry::Note(_) => {
+                Entry::Would(would) => printer.out(&text::would(would))?,
+                Entry::Suppressed { .. } | Entry::AcceptedMore { .. } | Entry::WouldMore { .. } | Entry::Lost { .. } | Entry::Note(_) => {
                     printer.err(&entry.aside().unwrap_or_default())?
                 }
             }

@@ -5,14 +5,16 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, anyhow, bail};
 use palisade_agent::Did;
 use palisade_analysis::{Asked, Party, PortAsked};
-use palisade_lab::control::{Frame, Output, ProbeRequest, Request};
+use palisade_k8s::Snapshot;
+use palisade_lab::control::{Frame, Output, ProbeRequest, Request, Wanted};
 use palisade_lab::{ClosedFor, Finding, Lab, NodeCounts, Options, PodNetwork, Speaker, Trial, WhileUnknown, everybody, trials};
 use palisade_model::{ContainerPort, Model, NodeId, Protocol};
+use palisade_report::audited::{audit_report, audit_text};
 use palisade_report::{decisive, lab_text, probed, text, v1, verdict};
 
 use crate::cli::{self, InputArgs};
@@ -27,13 +29,6 @@ const MOST_PROBES: usize = 50_000;
 /// Who calls from outside of the cluster, unless somebody of it has the address.
 const OUTSIDE: [&str; 4] = ["203.0.113.7", "198.51.100.7", "2001:db8::7", "2001:db8:1::7"];
 
-/// Which connections somebody wants to hear of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Which {
-    Denied,
-    Accepted,
-}
-
 /// A part of an answer, to whoever asked.
 type Say<'a> = &'a mut dyn FnMut(Frame) -> io::Result<()>;
 
@@ -45,6 +40,8 @@ pub(crate) struct Server {
     input: InputArgs,
     since: Instant,
     lab: Mutex<Option<Lab>>,
+    /// What it was built from.
+    read: Mutex<Snapshot>,
     pub(crate) history: Arc<History>,
     end: Mutex<End>,
 }
@@ -56,7 +53,7 @@ pub(crate) enum Told {
 }
 
 impl Server {
-    pub(crate) fn new(args: &UpArgs, options: Options, lab: Lab, history: Arc<History>, end: End) -> Server {
+    pub(crate) fn new(args: &UpArgs, options: Options, (lab, read): (Lab, Snapshot), history: Arc<History>, end: End) -> Server {
         Server {
             name: args.lab.name.clone(),
             options,
@@ -64,6 +61,7 @@ impl Server {
             input: args.input.clone(),
             since: Instant::now(),
             lab: Mutex::new(Some(lab)),
+            read: Mutex::new(read),
             history,
             end: Mutex::new(end),
         }
@@ -73,8 +71,8 @@ impl Server {
         let answered = match request {
             Request::Status { output } => self.tell_status(output, say),
             Request::Probe { one, output } => self.probe(one.as_ref(), output, say),
-            Request::Denied { follow, output } => self.told(Which::Denied, follow, output, say),
-            Request::Accepted { follow, output } => self.told(Which::Accepted, follow, output, say),
+            Request::Told { what, follow, output } => self.told(what, follow, output, say),
+            Request::AuditReport { set, output } => self.audit_report(set.as_deref(), output, say),
             Request::Counted => self.counted(say),
             Request::Where { of } => self.tell_where(&of, say),
             Request::Verify { node, repair, output } => self.verify(node.as_deref(), repair, output, say),
@@ -108,6 +106,7 @@ impl Server {
         if let (WhileUnknown::Closed { .. }, Some(note)) = (&self.options.unknown, waited(&lab.closed_for(), &known)) {
             self.history.push(Entry::Note(note));
         }
+        *lock(&self.read) = input.snapshot;
         Ok(Told::Applied)
     }
 
@@ -182,7 +181,7 @@ impl Server {
         Ok(code(&report, one.is_some()))
     }
 
-    fn told(&self, which: Which, follow: bool, output: Output, say: Say<'_>) -> Result<u8> {
+    fn told(&self, what: Wanted, follow: bool, output: Output, say: Say<'_>) -> Result<u8> {
         let mut place = 0;
         loop {
             let patience = if follow { Duration::from_millis(500) } else { Duration::ZERO };
@@ -192,31 +191,9 @@ impl Server {
                 say(Frame::Err(format!("{missed} earlier events are not kept any more\n")))?;
             }
             for entry in entries {
-                match (&entry, which) {
-                    (Entry::Denied(denial), Which::Denied) => say(Frame::Out(match output {
-                        Output::Text => text::denial(denial),
-                        Output::Json => serde_json::to_string(denial)? + "\n",
-                    }))?,
-                    (Entry::Cut(cut), Which::Denied) => say(Frame::Out(match output {
-                        Output::Text => text::cut(cut),
-                        Output::Json => serde_json::to_string(cut)? + "\n",
-                    }))?,
-                    (Entry::Accepted(it), Which::Accepted) => say(Frame::Out(match output {
-                        Output::Text => text::acceptance(it),
-                        Output::Json => serde_json::to_string(it)? + "\n",
-                    }))?,
-                    (Entry::Suppressed { .. }, Which::Denied) | (Entry::AcceptedMore { .. }, Which::Accepted) | (Entry::Lost { .. }, _) => {
-                        say(Frame::Err(entry.aside().unwrap_or_default()))?;
-                    }
-                    (
-                        Entry::Denied(_)
-                        | Entry::Cut(_)
-                        | Entry::Accepted(_)
-                        | Entry::Suppressed { .. }
-                        | Entry::AcceptedMore { .. }
-                        | Entry::Note(_),
-                        _,
-                    ) => {}
+                match told(&entry, what, output)? {
+                    Some(frame) => say(frame)?,
+                    None => continue,
                 }
             }
             if !follow {
@@ -225,6 +202,24 @@ impl Server {
             // Somebody who has left is noticed by saying something.
             say(Frame::Err(String::new()))?;
         }
+    }
+
+    fn audit_report(&self, set: Option<&str>, output: Output, say: Say<'_>) -> Result<u8> {
+        let held = lock(&self.lab);
+        let lab = held.as_ref().ok_or_else(ending)?;
+        let snapshot = Snapshot { model: lab.plan().model.clone(), ..lock(&self.read).clone() };
+        let known: Vec<&str> = snapshot.model.audited.keys().map(AsRef::as_ref).collect();
+        if let Some(set) = set.filter(|it| !known.contains(it)) {
+            bail!("no policy of a set `{set}` is audited; sets: {}", if known.is_empty() { "none".to_owned() } else { known.join(", ") });
+        }
+        let seen: Vec<_> = lab.watched()?.iter().map(palisade_agent::Watched::seen).collect();
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+        let report = audit_report(&snapshot, &seen, set, now);
+        say(Frame::Out(match output {
+            Output::Text => audit_text(&report),
+            Output::Json => serde_json::to_string_pretty(&report)? + "\n",
+        }))?;
+        Ok(u8::from(report.sets.iter().any(|it| !it.breaks.is_empty() || !it.opens.is_empty())))
     }
 
     fn counted(&self, say: Say<'_>) -> Result<u8> {
@@ -304,6 +299,37 @@ fn waited(now: &[ClosedFor], before: &[ClosedFor]) -> Option<String> {
         [only] => format!("pod {} was closed for {time:.1} ms, until its policy was in force", only.pod),
         several => format!("{} new pods were closed until their policy was in force, {} longest: {time:.1} ms", several.len(), longest.pod),
     })
+}
+
+/// What somebody who follows connections is told of an entry.
+fn told(entry: &Entry, what: Wanted, output: Output) -> Result<Option<Frame>> {
+    let line = |text: String, json: serde_json::Result<String>| -> Result<Option<Frame>> {
+        Ok(Some(Frame::Out(match output {
+            Output::Text => text,
+            Output::Json => json? + "\n",
+        })))
+    };
+    match (entry, what) {
+        (Entry::Denied(it), Wanted::Denied) => line(text::denial(it), serde_json::to_string(it)),
+        (Entry::Cut(it), Wanted::Denied) => line(text::cut(it), serde_json::to_string(it)),
+        (Entry::Accepted(it), Wanted::Accepted) => line(text::acceptance(it), serde_json::to_string(it)),
+        (Entry::Would(it), Wanted::Would) => line(text::would(it), serde_json::to_string(it)),
+        (Entry::Suppressed { .. }, Wanted::Denied)
+        | (Entry::AcceptedMore { .. }, Wanted::Accepted)
+        | (Entry::WouldMore { .. }, Wanted::Would)
+        | (Entry::Lost { .. }, _) => Ok(entry.aside().map(Frame::Err)),
+        (
+            Entry::Denied(_)
+            | Entry::Cut(_)
+            | Entry::Accepted(_)
+            | Entry::Would(_)
+            | Entry::Suppressed { .. }
+            | Entry::AcceptedMore { .. }
+            | Entry::WouldMore { .. }
+            | Entry::Note(_),
+            _,
+        ) => Ok(None),
+    }
 }
 
 fn ending() -> anyhow::Error {

@@ -302,3 +302,57 @@ fn changes_under_traffic_leak_and_lose_nothing() {
         assert_eq!(stdout.contains("agents killed: "), line.contains("--kill"), "{stdout}");
     }
 }
+
+/// Two pods, and a policy that would part them.
+const WATCHED: &str = "\
+apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop, labels: {app: web}}
+spec: {containers: [{name: c, image: i, ports: [{containerPort: 8080}]}]}\n---
+apiVersion: v1\nkind: Pod\nmetadata: {name: db, namespace: shop, labels: {app: db}}
+spec: {containers: [{name: c, image: i, ports: [{containerPort: 5432}]}]}\n---
+apiVersion: v1\nkind: Pod\nmetadata: {name: idle, namespace: shop, labels: {app: db}}
+spec: {containers: [{name: c, image: i}]}\n---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  name: db-closed
+  namespace: shop
+  labels: {networking.k8s.io/policy-controller-name: none}
+  annotations:
+    palisade.dev/mode: audit
+spec: {podSelector: {matchLabels: {app: db}}}
+";
+
+#[test]
+fn an_audited_policy_is_told_reported_and_promoted() {
+    let Some(lab) = Lab::named("cli-audit") else { return };
+    let folder = folder(&[("all.yaml", WATCHED)]);
+    lab.says(&format!("up -f {} --watch", folder.path().display()), 0);
+    let call = "probe --from shop/web --to shop/db --port 5432";
+    lab.says(call, 0);
+    let line = "tcp/5432  audit: ingress: isolated by NetworkPolicy shop/db-closed, no rule accepts (today: no policy decides";
+    wait_until("the word of the audit", || lab.says("denied --would", 0).contains(line));
+    assert!(!lab.says("denied", 0).contains("5432"));
+    let report = lab.says("audit-report", 1);
+    for part in [
+        "would break: 1\n  shop/web → shop/db tcp/5432  once\n",
+        "subjects seen: 1 of 2\nnever seen, so nothing is known about them:\n  shop/idle ingress\n",
+        "kubectl label networkpolicy db-closed -n shop networking.k8s.io/policy-controller-name=palisade --overwrite\n",
+        "kubectl annotate networkpolicy db-closed -n shop palisade.dev/mode- palisade.dev/audit-set-\n",
+        "all.yaml:23",
+    ] {
+        assert!(report.contains(part), "{part}\n{report}");
+    }
+    assert!(lab.says("audit-report --set other", 2).contains("no policy of a set `other` is audited; sets: audit"));
+    for (command, schema, code) in [("audit-report -o json", "audit-report", 1), ("denied --would -o json", "would", 0)] {
+        let schema: serde_json::Value = serde_json::from_slice(&palisade(&format!("schema {schema}")).output().unwrap().stdout).unwrap();
+        let answer: serde_json::Value = serde_json::from_str(&lab.says(command, code)).unwrap();
+        let errors: Vec<String> = jsonschema::validator_for(&schema).unwrap().iter_errors(&answer).map(|error| error.to_string()).collect();
+        assert_eq!(errors, Vec::<String>::new(), "{answer:#}");
+    }
+    let promoted = WATCHED
+        .replace("    palisade.dev/mode: audit\n", "    example.com/note: promoted\n")
+        .replace("policy-controller-name: none", "policy-controller-name: palisade");
+    std::fs::write(folder.path().join("all.yaml"), promoted).unwrap();
+    wait_until("the promoted policy", || lab.run(call).status.code() == Some(1));
+    assert!(lab.says("audit-report", 0).contains("no policy is audited"));
+}

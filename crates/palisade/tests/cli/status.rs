@@ -25,6 +25,29 @@ policies by the label networking.k8s.io/policy-controller-name, as `palisade` se
 }
 
 #[test]
+fn audited_policies_are_listed_by_set_and_count_nowhere() {
+    let policy = |name: &str, annotations: &str| {
+        format!(
+            "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {{name: {name}, namespace: x, annotations: {{{annotations}}}}}\nspec: {{podSelector: {{}}}}\n---\n"
+        )
+    };
+    let text = [
+        policy("real", ""),
+        policy("one", "palisade.dev/mode: audit"),
+        policy("two", "palisade.dev/mode: audit, palisade.dev/audit-set: next"),
+    ];
+    let folder = crate::folder(&[("a.yaml", &text.concat())]);
+    for (arguments, counting) in [("", "       1  NetworkPolicy  NetworkPolicy\n"), ("--controllers", "1 of 1 policies count here\n")] {
+        let output = palisade(&format!("status -f {} {arguments}", folder.path().display())).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        let audited = "\npolicies that are watched, not enforced\n       1  in set audit: np/x/one\n       1  in set next: np/x/two\n";
+        assert!(said.contains(counting) && said.ends_with(audited), "{said}");
+        let noted = String::from_utf8(output.stderr).unwrap();
+        assert!(noted.contains("note[audited-here-enforced-elsewhere]"), "{noted}");
+    }
+}
+
+#[test]
 fn what_was_read_is_counted() {
     palisade("status -f examples/shop").assert().code(0).stdout_eq(
         "\

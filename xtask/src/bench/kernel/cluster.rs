@@ -3,7 +3,7 @@
 //! Every policy gives one peer group one range of ports of one workload; one more policy for each direction opens [`OPEN`] to everyone in
 //! the namespace. Traffic goes to `OPEN`, or to nothing that any policy names, so that no shorter way is taken than the longest.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use palisade_model::{
@@ -97,8 +97,7 @@ impl Size {
             policies,
             pod_ranges: Vec::new(),
             completed: Vec::new(),
-            foreign: Vec::new(),
-            logged: BTreeSet::new(),
+            ..Model::default()
         }
     }
 

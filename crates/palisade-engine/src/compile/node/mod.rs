@@ -23,7 +23,7 @@ use crate::compile::Compiled;
 use crate::compile::node::asked::Asked;
 use crate::compile::node::classes::Classes;
 use crate::compile::node::owners::owners;
-use crate::compile::node::selected::Selected;
+use crate::compile::node::selected::{Baseline, Selected};
 use crate::decide::Selecting;
 
 /// One node's part of policy.
@@ -84,8 +84,17 @@ pub struct Meeting<'m> {
 impl Compiled {
     /// What a node has to tell apart. `model` is what was compiled.
     pub fn on_node<'m>(&'m self, model: &'m Model, node: NodeId) -> OnNode<'m> {
+        self.told_apart(model, node, Baseline::WhereAsked)
+    }
+
+    /// The same for who decides among some of the policies only: whatever these are, no class and no meeting is too coarse.
+    pub fn on_node_for_any<'m>(&'m self, model: &'m Model, node: NodeId) -> OnNode<'m> {
+        self.told_apart(model, node, Baseline::Always)
+    }
+
+    fn told_apart<'m>(&'m self, model: &'m Model, node: NodeId, baseline: Baseline) -> OnNode<'m> {
         let owners = owners(model, self);
-        let selected = Selected::of(model, self, node, &owners);
+        let selected = Selected::of(model, self, node, &owners, baseline);
         let mut asked = Asked::by(&selected);
         let classes = Classes::of(model, self, &mut asked, node, &owners);
         meetings::meet(model, &asked, classes, &selected)

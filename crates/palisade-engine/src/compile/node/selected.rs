@@ -19,6 +19,15 @@ pub(super) struct Local {
     pub(super) lists: PerDirection<u32>,
 }
 
+/// Of which pods Baseline policies have a say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Baseline {
+    /// Of those that no NetworkPolicy isolates.
+    WhereAsked,
+    /// Of all: that NetworkPolicy may not be among those that are asked.
+    Always,
+}
+
 /// Who is selected by what.
 #[derive(Debug)]
 pub(super) struct Selected<'m> {
@@ -27,6 +36,7 @@ pub(super) struct Selected<'m> {
     /// Namespaces of these, by the number that the compiled cluster has for each.
     pub(super) namespaces: FxHashMap<&'m str, u32>,
     policies: Policies<'m>,
+    baseline: Baseline,
     /// Policies by place, in the order in which they are asked.
     lists: PerDirection<Lists>,
     count: PerDirection<u32>,
@@ -65,11 +75,12 @@ impl<'m> Policies<'m> {
 }
 
 impl<'m> Selected<'m> {
-    pub(super) fn of(model: &'m Model, compiled: &'m Compiled, node: NodeId, owners: &[Owner]) -> Selected<'m> {
+    pub(super) fn of(model: &'m Model, compiled: &'m Compiled, node: NodeId, owners: &[Owner], baseline: Baseline) -> Selected<'m> {
         let mut selected = Selected {
             locals: Vec::new(),
             namespaces: FxHashMap::default(),
             policies: Policies::of(model, compiled),
+            baseline,
             lists: PerDirection::default(),
             count: PerDirection::default(),
         };
@@ -97,7 +108,7 @@ impl<'m> Selected<'m> {
     /// The numbers of the lists of those among some policies that have a say.
     fn add(&mut self, policies: &[u32]) -> PerDirection<u32> {
         let mut one = |direction| {
-            let list = having_a_say(&self.policies, policies, direction);
+            let list = having_a_say(&self.policies, policies, direction, self.baseline);
             let id = self.lists.of_mut(direction).intern(&list);
             let count = self.count.of_mut(direction);
             *count = (*count).max(id + 1);
@@ -128,10 +139,10 @@ impl<'m> Selected<'m> {
 }
 
 /// SPEC: semantics 0, step 4: where a NetworkPolicy isolates, Baseline is not asked.
-fn having_a_say(policies: &Policies<'_>, selecting: &[u32], direction: Direction) -> Vec<u32> {
+fn having_a_say(policies: &Policies<'_>, selecting: &[u32], direction: Direction, baseline: Baseline) -> Vec<u32> {
     let mut say: Vec<(u32, &Policy)> = selecting.iter().filter_map(|at| Some((*at, policies.get(*at)?))).collect();
     let isolates = |it: &Policy| it.tier == Tier::NetworkPolicy && *it.isolates.of(direction);
-    let isolated = say.iter().any(|(_, it)| isolates(it));
+    let isolated = baseline == Baseline::WhereAsked && say.iter().any(|(_, it)| isolates(it));
     say.retain(|(_, it)| match it.tier {
         Tier::Admin => !it.rules.of(direction).is_empty(),
         Tier::NetworkPolicy => isolates(it),

@@ -1,0 +1,294 @@
+//! What audited policies would do, as a ruleset that says it and decides nothing.
+//!
+//! It is lowered like the own one, from the model in which all audited policies count. Leaves differ: a port interval has a rule only where the
+//! verdict of the direction is another with the policies of some set than without, and that rule logs and returns. Only pods that an audited
+//! policy selects are looked up, each in a chain of its own that counts, so that one can tell a pod that was never seen from one that would
+//! fare as before.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::IpAddr;
+
+use palisade_engine::{Meeting, OnNode, Selecting, compile, decide_direction_among, selects};
+use palisade_model::{Direction, EndpointId, Flow, Model, NodeId, Place, PolicyRef, Reason, Verdict as Decided};
+
+use crate::ids::Ids;
+use crate::leaf::{Leaf, leaf_of};
+use crate::leaves::reason_words;
+use crate::lower::{Grown, add_classes, add_selves, direction_chain, lower_direction};
+use crate::ruleset::{Address, Chain, CtState, Hook, Match, Rule, Ruleset, Statement, Value, Verdict, VerdictMap};
+use crate::transaction::apply::chains_of;
+
+/// The audit of one node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Audit {
+    /// What the table `inet palisade-audit` holds.
+    pub ruleset: Ruleset,
+    /// What the numbers in log prefixes stand for.
+    pub woulds: BTreeMap<u32, Would>,
+    /// The pods that audited policies select, by the chains that count the connections that each is the subject of.
+    pub subjects: BTreeMap<String, (EndpointId, Direction)>,
+}
+
+/// What would become of connections in one direction if the policies of a set were enforced.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Would {
+    /// The name of the set.
+    pub set: Box<str>,
+    pub direction: Direction,
+    pub becomes: Becomes,
+    /// What would decide.
+    pub reason: Reason,
+    /// What decides today.
+    pub instead_of: Reason,
+}
+
+/// What a direction would say that says the opposite today.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Becomes {
+    Denied,
+    /// In this direction; the other one may still deny.
+    Allowed,
+}
+
+/// `NAME would deny: np/NAMESPACE/NAME#RULE` and so on, as comments say it.
+impl fmt::Display for Would {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = match self.becomes {
+            Becomes::Denied => "deny",
+            Becomes::Allowed => "allow",
+        };
+        let origin = crate::ruleset::Origin::Policy { direction: self.direction, reason: self.reason.clone() };
+        write!(f, "{} would {verb}: {origin}", self.set)
+    }
+}
+
+/// The audit of a node, or nothing if no policy is audited. Numbers come from `ids`, which are not those of the own table.
+pub fn audit(model: &Model, node: NodeId, ids: &mut Ids) -> Option<Audit> {
+    if model.audited.is_empty() {
+        return None;
+    }
+    let all = model.with_all_audited();
+    let compiled = compile(&all);
+    let on_node = compiled.on_node_for_any(&all, node);
+    let sets = Sets::of(model);
+    let mut audit = Audit::default();
+    ids.begin();
+    add_selves(&on_node, &mut audit.ruleset);
+    let classes = add_classes(&on_node, ids, &mut audit.ruleset);
+    let mut leaves = Leaves::default();
+    let [egress, ingress] = Direction::BOTH.map(|direction| {
+        let programs = on_node.programs.of(direction).iter();
+        programs.map(|it| Grown::of(it, |meeting| leaves.of(&all, &sets, meeting, direction))).collect::<Vec<Grown>>()
+    });
+    let leaves = leaves.add(ids, &mut audit);
+    let subjects = subjects(model, &on_node);
+    for (direction, grown) in Direction::BOTH.into_iter().zip([egress, ingress]) {
+        lower_direction(direction, &on_node, &grown, (&classes, &leaves), ids, &mut audit.ruleset);
+        audit.ruleset.chains.insert(direction.to_string(), direction_chain(direction));
+        count_subjects(model, direction, &subjects, ids, &mut audit);
+    }
+    audit.ruleset.chains.insert("forward".to_owned(), base(Hook::Forward, &Direction::BOTH));
+    audit.ruleset.chains.insert("input".to_owned(), base(Hook::Input, &[Direction::Egress]));
+    prune(&mut audit.ruleset);
+    Some(audit)
+}
+
+/// Which policies are asked for each set.
+struct Sets<'m> {
+    /// The sets of each audited policy: one.
+    of: BTreeMap<&'m PolicyRef, &'m str>,
+    names: Vec<&'m str>,
+}
+
+impl<'m> Sets<'m> {
+    fn of(model: &'m Model) -> Sets<'m> {
+        let policies = model.audited.iter().flat_map(|(set, policies)| policies.iter().map(move |it| (&it.origin, set.as_ref())));
+        Sets { of: policies.collect(), names: model.audited.keys().map(AsRef::as_ref).collect() }
+    }
+
+    /// Those of some policies that are enforced, or would be with a set.
+    fn among<'p>(&self, all: &[Selecting<'p>], with: Option<&str>) -> Vec<Selecting<'p>> {
+        let counts = |it: &&Selecting<'p>| self.of.get(&it.policy.origin).is_none_or(|set| Some(*set) == with);
+        all.iter().filter(counts).cloned().collect()
+    }
+}
+
+/// Leaves and what they tell, by place.
+#[derive(Default)]
+struct Leaves {
+    leaves: BTreeMap<Leaf<Vec<usize>>, usize>,
+    woulds: BTreeMap<Would, usize>,
+}
+
+impl Leaves {
+    /// The place of the leaf that a meeting comes to.
+    fn of(&mut self, model: &Model, sets: &Sets<'_>, meeting: &Meeting<'_>, direction: Direction) -> usize {
+        let today = sets.among(&meeting.among, None);
+        // Where nobody of a set selects the subject, that set changes nothing.
+        let with = sets.names.iter().map(|set| (*set, sets.among(&meeting.among, Some(set))));
+        let with: Vec<(&str, Vec<Selecting<'_>>)> = with.filter(|(_, it)| it.len() > today.len()).collect();
+        let woulds = &mut self.woulds;
+        let leaf = leaf_of(model, meeting, direction, |flow| {
+            let differing = with.iter().filter_map(|(set, with)| would(model, set, (&today, with), flow, direction));
+            let places = differing.map(|would| {
+                let next = woulds.len();
+                *woulds.entry(would).or_insert(next)
+            });
+            places.collect::<Vec<usize>>()
+        });
+        let next = self.leaves.len();
+        *self.leaves.entry(leaf).or_insert(next)
+    }
+
+    /// Adds the chain of each leaf. Returns the names of these by place.
+    fn add(self, ids: &mut Ids, audit: &mut Audit) -> Vec<String> {
+        let mut by_words: Vec<(String, Would, usize)> = self.woulds.into_iter().map(|(it, place)| (would_words(&it), it, place)).collect();
+        by_words.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        let numbered = by_words.into_iter().map(|(words, would, place)| (place, (ids.origins.of(&words), would)));
+        let woulds: BTreeMap<usize, (u32, Would)> = numbered.collect();
+        let mut by_words: Vec<(String, Leaf<Vec<usize>>, usize)> =
+            self.leaves.into_iter().map(|(it, place)| (leaf_words(&it, &woulds), it, place)).collect();
+        by_words.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        let mut names = vec![String::new(); by_words.len()];
+        for (words, leaf, place) in by_words {
+            let name = format!("leaf-{:08x}", ids.leaves.of(&words));
+            audit.ruleset.chains.insert(name.clone(), chain(&leaf, &woulds));
+            names.get_mut(place).into_iter().for_each(|it| it.clone_from(&name));
+        }
+        audit.woulds = woulds.into_values().collect();
+        names
+    }
+}
+
+/// What a set would change for a flow, if anything.
+fn would(
+    model: &Model,
+    set: &str,
+    (today, with): (&[Selecting<'_>], &[Selecting<'_>]),
+    flow: &Flow,
+    direction: Direction,
+) -> Option<Would> {
+    let [today, with] = [today, with].map(|among| decide_direction_among(model, among, flow, direction));
+    // A name that nobody has resolved opens nothing.
+    let becomes = match (today.verdict == Decided::Accept, with.verdict == Decided::Accept) {
+        (true, false) => Becomes::Denied,
+        (false, true) => Becomes::Allowed,
+        (true, true) | (false, false) => return None,
+    };
+    Some(Would { set: set.into(), direction, becomes, reason: with.reason, instead_of: today.reason })
+}
+
+fn chain(leaf: &Leaf<Vec<usize>>, woulds: &BTreeMap<usize, (u32, Would)>) -> Chain {
+    let rule = |places: &[usize]| {
+        let told: Vec<&(u32, Would)> = places.iter().filter_map(|it| woulds.get(it)).collect();
+        let back = Rule::to(Verdict::Return);
+        if told.is_empty() {
+            return back;
+        }
+        let comments: Vec<String> = told.iter().map(|(_, would)| would.to_string()).collect();
+        let logs = told.iter().map(|(number, _)| Statement::Would(*number));
+        let statements = [Statement::Counter].into_iter().chain(logs).chain(back.statements).collect();
+        Rule { matches: Vec::new(), statements, comment: Some(comments.join("; ").chars().take(120).collect()) }
+    };
+    let mut rules = Vec::with_capacity(leaf.ranges.len() + 1);
+    for (protocol, first, last, places) in &leaf.ranges {
+        let ports = Match::Port { first: *first, last: *last };
+        rules.push(rule(places).when(Match::Protocol(vec![protocol.number()])).when(ports));
+    }
+    rules.push(rule(&leaf.rest));
+    Chain { hook: None, rules }
+}
+
+fn leaf_words(leaf: &Leaf<Vec<usize>>, woulds: &BTreeMap<usize, (u32, Would)>) -> String {
+    let told = |places: &[usize]| {
+        let numbers: Vec<String> = places.iter().filter_map(|it| woulds.get(it)).map(|(number, _)| format!("{number:08x}")).collect();
+        format!("[{}]", numbers.join(" "))
+    };
+    let ranges = leaf.ranges.iter().map(|(protocol, first, last, it)| format!("{protocol} {first}-{last} {}, ", told(it)));
+    format!("{}rest {}", ranges.collect::<String>(), told(&leaf.rest))
+}
+
+fn would_words(would: &Would) -> String {
+    let Would { set, direction, becomes, reason, instead_of } = would;
+    format!("{set:?} {becomes:?} {}; today {}", reason_words(*direction, reason), reason_words(*direction, instead_of))
+}
+
+/// The addresses of the pods of the node that some audited policy selects.
+fn subjects(model: &Model, node: &OnNode<'_>) -> BTreeMap<IpAddr, EndpointId> {
+    let local: BTreeSet<IpAddr> = node.subjects.iter().map(|it| it.0).collect();
+    let mut known: BTreeMap<EndpointId, bool> = BTreeMap::new();
+    let mut subjects = BTreeMap::new();
+    for owner in node.known.iter().filter(|it| local.contains(&it.address)) {
+        let Place::Pod(id) = owner.place else { continue };
+        let Some(endpoint) = model.endpoint(id) else { continue };
+        let is_audited = || model.audited.values().flatten().any(|policy| selects(model, policy, endpoint));
+        if *known.entry(id).or_insert_with(is_audited) {
+            subjects.insert(owner.address, id);
+        }
+    }
+    subjects
+}
+
+/// Puts a chain that counts before the program of each subject, and takes all other pods out.
+fn count_subjects(model: &Model, direction: Direction, subjects: &BTreeMap<IpAddr, EndpointId>, ids: &mut Ids, audit: &mut Audit) {
+    let ruleset = &mut audit.ruleset;
+    let Some(programs) = ruleset.verdicts.get(&format!("{direction}-programs")).map(|it| it.elements.clone()) else { return };
+    let mut chains = BTreeMap::new();
+    for family in Address::BOTH {
+        let Some(map) = ruleset.data.get_mut(&format!("{direction}{}", family.digit())) else { continue };
+        let mut elements = BTreeMap::new();
+        for (address, program) in std::mem::take(&mut map.elements) {
+            let Some((id, program)) = subjects.get(&address).zip(programs.get(&program)) else { continue };
+            let Some(endpoint) = model.endpoint(*id) else { continue };
+            let number = ids.programs.of(&format!("{direction} of {} in {program}", endpoint.name));
+            let name = format!("{direction}-of-{number:08x}");
+            let comment: String = format!("{direction} of {}", endpoint.name).chars().take(120).collect();
+            let count = Rule { matches: Vec::new(), statements: vec![Statement::Counter], comment: Some(comment) };
+            let rules = vec![count, Rule::to(Verdict::Goto(program.clone()))];
+            ruleset.chains.insert(name.clone(), Chain { hook: None, rules });
+            audit.subjects.insert(name.clone(), (*id, direction));
+            elements.insert(address, number);
+            chains.insert(number, name);
+        }
+        map.elements = elements;
+    }
+    ruleset.verdicts.insert(format!("{direction}-programs"), VerdictMap { elements: chains });
+}
+
+/// Whatever the own table does not ask policy about is not looked at.
+fn base(hook: Hook, directions: &[Direction]) -> Chain {
+    let back = || Rule::to(Verdict::Return);
+    let mut rules: Vec<Rule> = [CtState::Established, CtState::Related, CtState::Invalid].map(|it| back().when(Match::Ct(it))).to_vec();
+    rules.push(back().when(Match::NeighbourDiscovery));
+    if hook == Hook::Forward {
+        rules.push(back().when(Match::SourceIsLocal));
+        rules.push(back().when(Match::Ct(CtState::New)).when(Match::NotSyn));
+    }
+    rules.extend(directions.iter().map(|it| Rule::to(Verdict::Jump(it.to_string()))));
+    rules.push(Rule::set(Value::Zero));
+    Chain { hook: Some(hook), rules }
+}
+
+/// Takes out the chains that nobody comes to, and their maps.
+fn prune(ruleset: &mut Ruleset) {
+    let mut reached: BTreeSet<String> = BTreeSet::new();
+    let mut asked: BTreeSet<String> = BTreeSet::new();
+    let mut next: Vec<String> = ruleset.chains.iter().filter(|(_, it)| it.hook.is_some()).map(|(name, _)| name.clone()).collect();
+    // Ends: a chain is looked at once.
+    while let Some(name) = next.pop() {
+        let Some(chain) = ruleset.chains.get(&name).filter(|_| reached.insert(name.clone())) else { continue };
+        for rule in &chain.rules {
+            next.extend(chains_of(rule).map(str::to_owned));
+            for statement in &rule.statements {
+                if let Statement::Look(map) = statement
+                    && asked.insert(map.clone())
+                {
+                    next.extend(ruleset.verdicts.get(map).into_iter().flat_map(|it| it.elements.values().cloned()));
+                }
+            }
+        }
+    }
+    ruleset.chains.retain(|name, _| reached.contains(name));
+    ruleset.verdicts.retain(|name, _| asked.contains(name));
+}
