@@ -186,12 +186,11 @@ impl Running {
             suspect: None,
             failure: None,
         };
-        let told = Arc::clone(&report);
-        let watching = Watching::start(namespace, move |seen| {
-            told(match seen {
-                Seen::New(finding) => Event::Bypassed(finding),
-                Seen::Failed(error) => Event::Failed(error.to_string()),
-            });
+        let (told, sweeping) = (Arc::clone(&report), sweeper.clone());
+        let watching = Watching::start(namespace, move |seen| match seen {
+            Seen::New(finding) => told(Event::Bypassed(finding)),
+            Seen::Left(left) => sweeping.iter().for_each(|it| it.shared.desk.add(Touched { left: left.clone(), ..Touched::default() })),
+            Seen::Failed(error) => told(Event::Failed(error.to_string())),
         })?;
         let mut running = Running { shared, sweeper, report, threads: Vec::new(), watching };
         let report = Arc::clone(&running.report);
@@ -220,8 +219,13 @@ impl Running {
 
     /// Brings the node's table to what the model wants. Connections that it denies end soon after: `await_sweep` waits for that.
     pub fn apply(&self, model: &Model, node: NodeId, links: BTreeMap<EndpointId, String>) -> Result<Applied, AgentError> {
-        self.watching.about(model, node, &links);
+        let left = self.watching.about(model, node, &links).unwrap_or_else(|error| {
+            // The next list of links tells.
+            (self.report)(Event::Failed(error.to_string()));
+            BTreeMap::new()
+        });
         let view = self.sweeper.as_ref().map(|sweeper| {
+            self.shared.desk.add(Touched { left, ..Touched::default() });
             let view = Arc::new(View::of(model, node, &links));
             sweeper.make_way(&view, &*self.report);
             view

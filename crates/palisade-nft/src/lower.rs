@@ -12,7 +12,7 @@ use crate::ruleset::{
     VerdictMap,
 };
 use crate::sources::bind_sources;
-use crate::unknown::{Unknown, close};
+use crate::unknown::{Closing, Unknown, close};
 
 /// The node whose ruleset is wanted. Only pods that run there are subjects of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,12 +41,12 @@ pub fn lower(model: &Model, compiled: &Compiled, view: &NodeView, ids: &mut Ids)
         lower_direction(direction, &node, &grown, (&classes, &leaves), ids, &mut ruleset);
         ruleset.chains.insert(direction.to_string(), direction_chain(direction));
     }
-    let forward = forward(ids, &mut ruleset);
+    let closing = close(model, &node.known, view, ids, &mut ruleset);
+    let forward = forward(&closing, ids, &mut ruleset);
     ruleset.chains.insert("forward".to_owned(), forward);
-    let input = input(ids, &mut ruleset);
+    let input = input(&closing, ids, &mut ruleset);
     ruleset.chains.insert("input".to_owned(), input);
     bind_sources(model, &node.known, &view.links, ids, &mut ruleset);
-    close(model, &node.known, view, ids, &mut ruleset);
     ruleset
 }
 
@@ -204,6 +204,8 @@ pub(crate) fn direction_chain(direction: Direction) -> Chain {
     for family in Address::BOTH {
         rules.push(Rule::set(Value::From { end: subject, family, map: format!("{direction}{}", family.digit()) }));
     }
+    // Most packets have a subject at one end only.
+    rules.push(Rule::to(Verdict::Return).when(Match::Number(0)));
     rules.push(Rule { statements: vec![Statement::Look(format!("{direction}-programs"))], ..Rule::default() });
     Chain { hook: None, rules }
 }
@@ -218,8 +220,9 @@ fn first_rules(ids: &mut Ids, ruleset: &mut Ruleset) -> Vec<Rule> {
     ]
 }
 
-fn forward(ids: &mut Ids, ruleset: &mut Ruleset) -> Chain {
+fn forward(closing: &Closing, ids: &mut Ids, ruleset: &mut Ruleset) -> Chain {
     let mut rules = first_rules(ids, ruleset);
+    rules.extend(closing.from.iter().chain(&closing.to).cloned());
     rules.push(guard_rule(Guard::ForgedNode, ids, ruleset).when(Match::SourceIsLocal));
     // Without this a connection that was cut comes back by the server's next segment.
     rules.push(guard_rule(Guard::NotABeginning, ids, ruleset).when(Match::Ct(CtState::New)).when(Match::NotSyn));
@@ -230,8 +233,9 @@ fn forward(ids: &mut Ids, ruleset: &mut Ruleset) -> Chain {
     Chain { hook: Some(Hook::Forward), rules }
 }
 
-fn input(ids: &mut Ids, ruleset: &mut Ruleset) -> Chain {
+fn input(closing: &Closing, ids: &mut Ids, ruleset: &mut Ruleset) -> Chain {
     let mut rules = first_rules(ids, ruleset);
+    rules.extend(closing.from.iter().cloned());
     rules.push(Rule::to(Verdict::Jump(Direction::Egress.to_string())));
     rules.push(Rule::set(Value::Zero));
     Chain { hook: Some(Hook::Input), rules }

@@ -13,7 +13,7 @@ use palisade_model::Model;
 
 use crate::ids::Ids;
 use crate::lower::{NodeView, guard_rule};
-use crate::ruleset::{Address, AddressSet, Chain, End, Guard, LinkName, Match, Neighbour, Rule, Ruleset, SourceSet, Statement, Verdict};
+use crate::ruleset::{Address, AddressSet, Chain, End, Guard, LinkName, Match, Neighbour, Rule, Ruleset, SourceSet, Verdict};
 use crate::sources::own;
 
 /// What becomes of pods that are not known yet.
@@ -59,9 +59,17 @@ impl PodLinks {
 const FROM: &str = "unknown-from";
 const TO: &str = "unknown-to";
 
-/// Closes a ruleset to pods that are not known.
-pub(crate) fn close(model: &Model, known: &[Known], view: &NodeView, ids: &mut Ids, ruleset: &mut Ruleset) {
-    let Unknown::Closed(links) = &view.unknown else { return };
+/// What closes a hook to pods that are not known. It comes after the rules for connections that are known: what a pod that is gone has left of these
+/// ends when its link goes, and every packet would pay for asking again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Closing {
+    pub(crate) from: Vec<Rule>,
+    pub(crate) to: Vec<Rule>,
+}
+
+/// Adds to a ruleset what its hooks need to be closed to pods that are not known.
+pub(crate) fn close(model: &Model, known: &[Known], view: &NodeView, ids: &mut Ids, ruleset: &mut Ruleset) -> Closing {
+    let Unknown::Closed(links) = &view.unknown else { return Closing::default() };
     for family in Address::BOTH {
         let own = own(model, known, &view.links, family);
         let each = own.iter().flat_map(|(link, address)| {
@@ -79,23 +87,11 @@ pub(crate) fn close(model: &Model, known: &[Known], view: &NodeView, ids: &mut I
         let rules = links.seen_on().map(|name| Rule::to(Verdict::Jump(to.to_owned())).when(Match::Link { end, name }));
         rules.collect::<Vec<Rule>>()
     };
-    if let Some(forward) = ruleset.chains.get_mut("forward") {
-        // Before all else: whoever had the address before may have left connections.
-        forward.rules.splice(0..0, jumps(End::Source, FROM).into_iter().chain(jumps(End::Destination, TO)));
-    }
-    if let Some(input) = ruleset.chains.get_mut("input") {
-        // After what belongs to connections: the node may call the pod, and is answered.
-        let policy = input.rules.iter().position(|it| it.statements.iter().any(is_jump)).unwrap_or(input.rules.len());
-        input.rules.splice(policy..policy, jumps(End::Source, FROM));
-    }
+    Closing { from: jumps(End::Source, FROM), to: jumps(End::Destination, TO) }
 }
 
 fn set(name: &str, family: Address) -> String {
     format!("{name}{}", family.digit())
-}
-
-fn is_jump(statement: &Statement) -> bool {
-    matches!(statement, Statement::Verdict(Verdict::Jump(_)))
 }
 
 /// Who is known goes on, and so does what finds neighbours: it ends at the next link.

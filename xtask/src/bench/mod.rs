@@ -73,6 +73,61 @@ impl Table<'_> {
     }
 }
 
+/// Where the middle lies, with what could as well be so: 95 of 100 such ranges hold the true median.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Middle {
+    median: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Middle {
+    fn of(values: &[f64]) -> Result<Middle> {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        // Each value is below the median or above it, like a coin: places that are further out than 1.96 deviations are left out.
+        let count = f64::from(u32::try_from(sorted.len()).context("too many values")?);
+        let left_out = ((count - 1.96 * count.sqrt()) / 2.0).max(1.0);
+        let skip = (0..sorted.len()).zip(1_u32..).take_while(|(_, place)| f64::from(*place) < left_out).count();
+        let low = sorted.get(skip).copied().context("nothing was measured")?;
+        let high = sorted.get(sorted.len() - 1 - skip).copied().context("nothing was measured")?;
+        Ok(Middle { median: Spread::of(values)?.median, low, high })
+    }
+
+    /// Whether it is at least that much.
+    fn at_least(self, wanted: f64) -> Judged {
+        match (self.low >= wanted, self.high >= wanted) {
+            (true, _) => Judged::Met,
+            (false, true) => Judged::Inconclusive,
+            (false, false) => Judged::Missed,
+        }
+    }
+
+    /// Whether it is at most that much.
+    fn at_most(self, wanted: f64) -> Judged {
+        Middle { median: -self.median, low: -self.high, high: -self.low }.at_least(-wanted)
+    }
+}
+
+/// What a measurement says of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Judged {
+    Met,
+    Missed,
+    /// The range holds values on both sides.
+    Inconclusive,
+}
+
+impl std::fmt::Display for Judged {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Judged::Met => "met",
+            Judged::Missed => "missed",
+            Judged::Inconclusive => "inconclusive",
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,6 +137,23 @@ mod tests {
         assert_eq!(Spread::of(&[3.0, 1.0, 2.0]).unwrap(), Spread { median: 2.0, least: 1.0, most: 3.0 });
         assert_eq!(Spread::of(&[4.0, 1.0]).unwrap(), Spread { median: 2.5, least: 1.0, most: 4.0 });
         assert!(Spread::of(&[]).is_err());
+    }
+
+    #[test]
+    fn a_target_is_met_missed_or_not_told_apart() {
+        let middle = Middle { median: 0.97, low: 0.96, high: 0.98 };
+        assert_eq!(
+            [0.95, 0.96, 0.97, 0.98, 0.99].map(|it| middle.at_least(it).to_string()),
+            ["met", "met", "inconclusive", "inconclusive", "missed"]
+        );
+        assert_eq!(
+            [0.95, 0.96, 0.97, 0.98, 0.99].map(|it| middle.at_most(it).to_string()),
+            ["missed", "inconclusive", "inconclusive", "met", "met"]
+        );
+        let values: Vec<f64> = (1..=21_u8).map(f64::from).collect();
+        assert_eq!(Middle::of(&values).unwrap(), Middle { median: 11.0, low: 7.0, high: 15.0 });
+        assert_eq!(Middle::of(&[3.0, 1.0, 2.0]).unwrap(), Middle { median: 2.0, low: 1.0, high: 3.0 });
+        assert!(Middle::of(&[]).is_err());
     }
 
     #[test]

@@ -1,16 +1,17 @@
 //! A thread that looks for what leads packets past our hooks: when the kernel tells of links, filters or tables that changed, and now and then, since it
-//! tells of no setting.
+//! tells of no setting. It also notices when the link of a pod goes: what the pod has left must not be taken up by the next who has its address.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use palisade_kernel::{Environment, KernelError, Monitor, Namespace, Stirred, Watch};
-use palisade_model::{Endpoint, EndpointId, Model, NodeId};
+use palisade_kernel::{Environment, KernelError, Links, Monitor, Namespace, Stirred, Watch};
+use palisade_model::{Endpoint, EndpointId, Model, NodeId, PodName};
 use palisade_report::v1;
 
 use crate::running::StartError;
@@ -32,18 +33,48 @@ pub(crate) struct Watching {
     thread: Option<JoinHandle<()>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
-    about: Mutex<Option<About>>,
+    about: Mutex<About>,
     stop: AtomicBool,
 }
 
 /// The pods of a node and their links.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct About {
+    pods: Option<Pods>,
+    /// The index of each of these links when links were last listed.
+    present: BTreeMap<String, u32>,
+    kernel: Links,
+}
+
+#[derive(Clone, Debug)]
+struct Pods {
     /// With nobody but them.
     model: Model,
     links: BTreeMap<EndpointId, String>,
+}
+
+impl About {
+    /// Whose links went since links were last listed. A link of the same name is another one if its index is.
+    fn left(&mut self) -> Result<BTreeMap<IpAddr, PodName>, KernelError> {
+        self.now_with(self.pods.clone())
+    }
+
+    /// The same, and from now on the pods are these.
+    fn now_with(&mut self, pods: Option<Pods>) -> Result<BTreeMap<IpAddr, PodName>, KernelError> {
+        let before = std::mem::replace(&mut self.pods, pods);
+        let listed: BTreeMap<String, u32> = self.kernel.list()?.into_iter().map(|it| (it.name, it.index)).collect();
+        let went = |link: &String| self.present.get(link).is_some_and(|index| listed.get(link) != Some(index));
+        let of = |Pods { model, links }: Pods| {
+            let pods = links.iter().filter(|(_, link)| went(link)).filter_map(|(id, _)| model.endpoint(*id));
+            pods.flat_map(|pod| pod.addresses.iter().map(|it| (*it, pod.name.clone()))).collect()
+        };
+        let left = before.map(of).unwrap_or_default();
+        let links = self.pods.iter().flat_map(|it| it.links.values());
+        self.present = links.filter_map(|link| Some((link.clone(), *listed.get(link)?))).collect();
+        Ok(left)
+    }
 }
 
 /// What a look found.
@@ -51,15 +82,25 @@ struct About {
 pub(crate) enum Seen {
     /// Something that was not there at the last look.
     New(Box<v1::VerifyFinding>),
+    /// Links of pods went, whether or not anybody has been told that these are gone: by the addresses that they led to.
+    Left(BTreeMap<IpAddr, PodName>),
     Failed(KernelError),
+}
+
+impl Shared {
+    fn about(&self) -> MutexGuard<'_, About> {
+        // What it guards is whole at any time, also when its holder panicked.
+        self.about.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Watching {
     /// Starts to watch a namespace. Until it is told about pods there is nothing to see.
     pub(crate) fn start(namespace: &Namespace, report: impl Fn(Seen) + Send + 'static) -> Result<Watching, StartError> {
-        let (here, watch, monitor) =
-            namespace.run(|| -> Result<_, KernelError> { Ok((Namespace::current()?, Watch::open()?, Monitor::open()?)) })??;
-        let shared = Arc::new(Shared::default());
+        let (here, watch, links, monitor) = namespace
+            .run(|| -> Result<_, KernelError> { Ok((Namespace::current()?, Watch::open()?, Links::open()?, Monitor::open()?)) })??;
+        let about = About { pods: None, present: BTreeMap::new(), kernel: links };
+        let shared = Arc::new(Shared { about: Mutex::new(about), stop: AtomicBool::new(false) });
         let worker = Worker { shared: Arc::clone(&shared), watch, monitor, told: BTreeSet::new(), failure: None, unsteady: 0 };
         let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(move || match here.enter() {
             Ok(()) => worker.work(report),
@@ -68,8 +109,13 @@ impl Watching {
         Ok(Watching { shared, thread: Some(thread) })
     }
 
-    /// Says which pods the node has.
-    pub(crate) fn about(&self, model: &Model, node: NodeId, links: &BTreeMap<EndpointId, String>) {
+    /// Says which pods the node has. Answers whose links went before that, unless it has been told.
+    pub(crate) fn about(
+        &self,
+        model: &Model,
+        node: NodeId,
+        links: &BTreeMap<EndpointId, String>,
+    ) -> Result<BTreeMap<IpAddr, PodName>, KernelError> {
         let own = model.endpoints.iter().enumerate().filter(|(_, it)| it.node == Some(node));
         let (mut endpoints, mut renumbered): (Vec<Endpoint>, BTreeMap<EndpointId, String>) = Default::default();
         for (at, endpoint) in own {
@@ -78,8 +124,7 @@ impl Watching {
                 endpoints.push(Endpoint { node: Some(NodeId(0)), ..endpoint.clone() });
             }
         }
-        let about = About { model: Model { endpoints, ..Model::default() }, links: renumbered };
-        *self.shared.about.lock().unwrap_or_else(PoisonError::into_inner) = Some(about);
+        self.shared.about().now_with(Some(Pods { model: Model { endpoints, ..Model::default() }, links: renumbered }))
     }
 }
 
@@ -109,7 +154,7 @@ impl Worker {
         let mut stirred = Stirred::Yes;
         while !self.shared.stop.load(Ordering::Relaxed) {
             self.wait();
-            match self.hear() {
+            match self.hear(&report) {
                 Ok(heard) => stirred = if heard == Stirred::Yes { heard } else { stirred },
                 // Whatever could not be heard, a look shows.
                 Err(_) => stirred = Stirred::Yes,
@@ -128,16 +173,21 @@ impl Worker {
         poll(&mut polled, PollTimeout::from(TURN)).ok();
     }
 
-    fn hear(&mut self) -> Result<Stirred, KernelError> {
+    fn hear(&mut self, report: &impl Fn(Seen)) -> Result<Stirred, KernelError> {
         let links = self.watch.stirred()?;
+        if links == Stirred::Yes {
+            let left = self.shared.about().left()?;
+            if !left.is_empty() {
+                report(Seen::Left(left));
+            }
+        }
         let tables = self.monitor.wait(Duration::ZERO)?;
         Ok(if tables.is_empty() { links } else { Stirred::Yes })
     }
 
     /// Looks at everything. Says whether that must be done again soon.
     fn look(&mut self, report: &impl Fn(Seen)) -> Stirred {
-        let about = self.shared.about.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(About { model, links }) = about else { return Stirred::Yes };
+        let Some(Pods { model, links }) = self.shared.about().pods.clone() else { return Stirred::Yes };
         let findings = match Environment::read() {
             Ok(environment) => judge(&model, NodeId(0), &links, &environment),
             Err(KernelError::Unsteady(_) | KernelError::UnsteadyNetwork { .. }) if self.unsteady < UNSTEADY => {

@@ -16,7 +16,7 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 /// The pod, and the node as the pod knows it.
 pub(crate) const POD: &str = "10.0.0.1";
 pub(crate) const NODE: &str = "10.0.0.254";
-const LINK: &str = "pod1";
+pub(crate) const LINK: &str = "pod1";
 
 /// A node with a link to its pod.
 pub(crate) struct Ground {

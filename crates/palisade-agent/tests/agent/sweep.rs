@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use palisade_agent::{CutBy, Event, Swept};
 use palisade_kernel::Conntrack;
 
-use crate::ground::{DEADLINE, Ground, NODE, POD, apply, apply_nothing, say, wait_for};
+use crate::ground::{DEADLINE, Ground, LINK, NODE, POD, apply, apply_nothing, say, wait_for};
 
 /// How many connections there are; `PALISADE_CONNECTIONS` for figures of larger tables.
 fn wanted() -> usize {
@@ -62,6 +62,20 @@ fn every_connection_of_many_ends_and_is_counted() {
     assert_eq!((usize::try_from(cuts.connections).unwrap(), cuts.told.len()), (before, 100));
     assert_eq!(cuts.others(), cuts.connections - cuts.told.iter().map(|it| it.connections).sum::<u64>());
     assert!(cuts.told.iter().all(|it| matches!(it.by, CutBy::Denied(_)) && it.protocol == 17), "{cuts:#?}");
+}
+
+/// The next who has the address may not go on with what this one has left, and nobody has been told of either yet.
+#[test]
+fn what_a_pod_has_left_ends_with_its_link() {
+    let Some(ground) = Ground::create() else { return };
+    let (agent, events) = ground.start().unwrap();
+    apply_nothing(&agent);
+    open(&ground, 100);
+    assert_eq!((agent.await_sweep(DEADLINE), tracked(&ground)), (Swept::All, 100));
+    ground.node.run(|| palisade_kernel::Links::open().unwrap().delete(LINK).unwrap()).unwrap();
+    let cuts = wait_for(&events, |it| if let Event::Cut(cuts) = it { Some(cuts.clone()) } else { None });
+    assert_eq!((cuts.connections, tracked(&ground)), (100, 0));
+    assert!(cuts.told.iter().all(|it| matches!(it.by, CutBy::Gone(_))), "{cuts:#?}");
 }
 
 /// A table that somebody else reads and changes all the time is swept all the same.

@@ -10,6 +10,7 @@ mod ground;
 mod report;
 mod rows;
 mod rulesets;
+mod targets;
 mod traffic;
 
 use anyhow::{Context as _, Result, bail};
@@ -61,7 +62,8 @@ fn measure(options: &Options, clusters: &Clusters) -> Result<()> {
         rows.round()?;
     }
     report::traffic(&rows)?;
-    report::changes(&rows, clusters)?;
+    let changes = report::changes(&rows, clusters)?;
+    targets::print(&rows, clusters, &changes)?;
     report::conditions(options, clusters, &rows)
 }
 
@@ -80,12 +82,12 @@ impl Clusters {
     fn lower(extent: Extent) -> Result<Clusters> {
         let size = |policies, remote, groups| Size { policies, remote, groups, types: PolicyTypes::Ingress, stack: Stack::V4 };
         let (small, medium, large) = match extent {
-            Extent::Whole => (size(100, 20_000, 50), size(1_000, 20_000, 100), Some(size(10_000, 20_000, 160))),
+            Extent::Whole => (size(100, 100_000, 50), size(1_000, 100_000, 100), Some(size(10_000, 100_000, 160))),
             Extent::Quick => (size(100, 2_000, 50), size(1_000, 2_000, 100), None),
         };
         let dual = Size { types: PolicyTypes::IngressAndEgress, stack: Stack::Dual, ..size(1_000, 2_000, 100) };
         std::thread::scope(|scope| {
-            let large = large.map(|size| scope.spawn(move || lowered(size, &[Pod::Local])));
+            let large = large.map(|size| scope.spawn(move || lowered(size, &[Pod::Remote, Pod::Local])));
             let mut by_size = vec![lowered(small, &[]), lowered(medium, &[Pod::Remote, Pod::Local])];
             let dual = lowered(dual, &[]);
             let logging = logging(medium);

@@ -13,8 +13,9 @@ use crate::bench::clock::Took;
 pub(super) fn traffic(rows: &Rows) -> Result<()> {
     let per_second = |title| Table { title, unit: "/s", scale: 1.0, digits: 0 };
     let nanoseconds = |title| Table { title, unit: "ns", scale: 1e9, digits: 0 };
-    print(rows, Measure::Connections, &per_second("new TCP connections per CPU second"))?;
-    print(rows, Measure::ConnectionsLogged, &per_second("the same, each logged to a reader"))?;
+    print(rows, Measure::Exchanges, &per_second("new TCP connections per CPU second"))?;
+    print(rows, Measure::Connections, &per_second("the same, ended by a reset"))?;
+    print(rows, Measure::ConnectionsLogged, &per_second("reset, each logged to a reader"))?;
     print(rows, Measure::Established, &per_second("established UDP packets per CPU second"))?;
     print(rows, Measure::Denied, &nanoseconds("denied UDP packet, CPU time, no reader"))?;
     print(rows, Measure::DeniedAndLogged, &nanoseconds("the same, logged to a reader"))?;
@@ -26,33 +27,43 @@ fn print(rows: &Rows, measure: Measure, table: &Table<'_>) -> Result<()> {
     let compared = match measure {
         Measure::DeniedAndLogged => Measure::Denied,
         Measure::ConnectionsLogged => Measure::Connections,
-        measure @ (Measure::Connections | Measure::Established | Measure::Denied | Measure::Reading) => measure,
+        measure @ (Measure::Exchanges | Measure::Connections | Measure::Established | Measure::Denied | Measure::Reading) => measure,
     };
     let mut lines: Vec<Line<'_>> = Vec::new();
     for row in &rows.rows {
         let Some(values) = row.values.get(&measure) else { continue };
         let baseline = rows.rows.get(row.baseline).and_then(|it| it.values.get(&compared));
-        lines.push((row.name.as_str(), Spread::of(values)?, baseline.map(|it| ratio(values, it)).transpose()?));
+        lines.push((
+            row.name.as_str(),
+            Spread::of(values)?,
+            baseline.map(|it| Spread::of(&ratios(values, it)).map(|it| it.median)).transpose()?,
+        ));
     }
     print!("{}", table.text(&lines));
     Ok(())
 }
 
 /// Round by round, so that a round in which the machine was slow says as much as any other.
-fn ratio(values: &[f64], baseline: &[f64]) -> Result<f64> {
-    let ratios: Vec<f64> = values.iter().zip(baseline).map(|(value, baseline)| value / baseline).collect();
-    Ok(Spread::of(&ratios)?.median)
+pub(super) fn ratios(values: &[f64], baseline: &[f64]) -> Vec<f64> {
+    values.iter().zip(baseline).map(|(value, baseline)| value / baseline).collect()
+}
+
+/// What it took to change tables, by the name of the row.
+#[derive(Debug)]
+pub(super) struct Changes {
+    pub(super) loads: Vec<(String, Vec<Took>)>,
+    pub(super) pods: Vec<(String, Pod, PodChange)>,
 }
 
 /// Loading the table, and a pod more or less.
-pub(super) fn changes(rows: &Rows, clusters: &Clusters) -> Result<()> {
-    let mut loads = Vec::new();
-    let mut pods = Vec::new();
+pub(super) fn changes(rows: &Rows, clusters: &Clusters) -> Result<Changes> {
+    let (mut loads, mut loaded, mut pods) = (Vec::new(), Vec::new(), Vec::new());
     for lowered in &clusters.by_size {
         let name = format!("palisade, {} policies", lowered.size.policies);
         let took: Vec<Took> = (0..LOADS).map(|_| load(&lowered.ruleset)).collect::<Result<_>>()?;
         loads.push((format!("{name}, CPU time"), cpu(&took)?));
         loads.push((format!("{name}, elapsed"), elapsed(&took)?));
+        loaded.push((name.clone(), took));
         let row = rows.rows.iter().position(|it| it.name == name).with_context(|| format!("no row `{name}`"))?;
         let router = rows.router(row).with_context(|| format!("no ground of `{name}`"))?;
         for (kind, grown) in &lowered.grown {
@@ -74,7 +85,7 @@ pub(super) fn changes(rows: &Rows, clusters: &Clusters) -> Result<()> {
     for (name, kind, changed) in &pods {
         println!("  {name}, {} pod: {} commits, one element of each of {}", word(*kind), changed.commits, changed.maps.join(", "));
     }
-    Ok(())
+    Ok(Changes { loads: loaded, pods })
 }
 
 fn of_pod(name: &str, kind: Pod, changed: &PodChange) -> Result<[(String, Spread); 5]> {
@@ -88,7 +99,7 @@ fn of_pod(name: &str, kind: Pod, changed: &PodChange) -> Result<[(String, Spread
     ])
 }
 
-fn word(kind: Pod) -> &'static str {
+pub(super) fn word(kind: Pod) -> &'static str {
     match kind {
         Pod::Remote => "remote",
         Pod::Local => "local",

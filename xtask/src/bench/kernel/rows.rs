@@ -11,16 +11,18 @@ use palisade_nft::{LOG_GROUP, Ruleset};
 use super::changes::Lowered;
 use super::ground::Ground;
 use super::rulesets::{Foreign, conntrack_only, iptables, linear};
-use super::traffic::{Callers, Traffic};
+use super::traffic::{Callers, Ending, Traffic};
 use super::{Clusters, Extent};
 use crate::bench::clock::timed;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Measure {
-    /// New connections in a second of CPU time.
+    /// New connections in a second of CPU time, closed by both ends.
+    Exchanges,
+    /// The same, ended by a reset.
     Connections,
-    /// The same, each logged to a reader that reads later.
+    /// Those that are reset, each logged to a reader that reads later.
     ConnectionsLogged,
     /// Packets of established flows in a second of CPU time.
     Established,
@@ -32,11 +34,11 @@ pub(super) enum Measure {
     Reading,
 }
 
-const MAIN: &[Measure] = &[Measure::Connections, Measure::Established, Measure::Denied];
-const UNFILTERED: &[Measure] = &[Measure::Connections, Measure::Established];
-const PALISADE: &[Measure] = &[Measure::Connections, Measure::Established, Measure::Denied, Measure::DeniedAndLogged];
+const MAIN: &[Measure] = &[Measure::Exchanges, Measure::Connections, Measure::Established, Measure::Denied];
+const UNFILTERED: &[Measure] = &[Measure::Exchanges, Measure::Connections, Measure::Established];
+const PALISADE: &[Measure] = &[Measure::Exchanges, Measure::Connections, Measure::Established, Measure::Denied, Measure::DeniedAndLogged];
 const LOGGING: &[Measure] = &[Measure::Connections, Measure::ConnectionsLogged];
-const SIDE: &[Measure] = &[Measure::Connections, Measure::Denied];
+const SIDE: &[Measure] = &[Measure::Exchanges, Measure::Connections, Measure::Denied];
 
 /// One line of the tables.
 #[derive(Debug)]
@@ -63,6 +65,9 @@ pub(super) struct Rows {
 
 /// The row of conntrack alone, which comes second.
 const CONNTRACK: usize = 1;
+/// Callers that a node hears of all the time: what is asked about them is in caches. Of all addresses each is met once in a while, and nothing is.
+const USUAL: usize = 64;
+pub(super) const FEW_CALLERS: &str = ", 64 callers";
 /// What every policy accepts is logged.
 const LOGGED: &str = "palisade, 1000 policies, all logging";
 /// How often a reader is asked for the rest of its events.
@@ -87,20 +92,23 @@ impl Rows {
         let mut rows = Rows { grounds: Vec::new(), rows: Vec::new(), missing: BTreeMap::new(), turn };
         let callers = Callers::Remote(clusters.by_size.iter().map(|it| it.size.remote).min().unwrap_or_default());
         let plain = [(String::new(), Family::V4, callers)];
+        let usual = (FEW_CALLERS.to_owned(), Family::V4, Callers::Remote(USUAL));
+        let own = [plain[0].clone(), usual.clone()];
         let few = Callers::Remote(clusters.dual.size.remote);
         let all = [
             (String::new(), Family::V4, callers),
+            usual,
             (", IPv6".to_owned(), Family::V6, few),
             (", both ends on the node".to_owned(), Family::V4, Callers::Local),
         ];
         rows.add("no policy", &Loaded::Nothing, &plain, UNFILTERED)?;
         rows.add("conntrack only", &Loaded::Own(&conntrack_only()), &all, MAIN)?;
         for Lowered { size, ruleset, .. } in &clusters.by_size {
-            rows.add(&format!("palisade, {} policies", size.policies), &Loaded::Own(ruleset), &plain, PALISADE)?;
+            rows.add(&format!("palisade, {} policies", size.policies), &Loaded::Own(ruleset), &own, PALISADE)?;
         }
         rows.add(LOGGED, &Loaded::Own(&clusters.logging), &plain, LOGGING)?;
         let name = format!("palisade, {} policies", clusters.dual.size.policies);
-        let [_, side @ ..] = all;
+        let [_, _, side @ ..] = all;
         rows.add(&name, &Loaded::Own(&clusters.dual.ruleset), &side, SIDE)?;
         for make in [linear, iptables] {
             for Lowered { size, .. } in &clusters.by_size {
@@ -168,7 +176,7 @@ impl Rows {
                 let count = row.counts.get(measure).copied().unwrap_or(TRIAL);
                 let seconds = row.measure(ground, *measure, count).with_context(|| format!("`{}`, {measure:?}", row.name))?;
                 let value = match measure {
-                    Measure::Connections | Measure::ConnectionsLogged | Measure::Established => 1.0 / seconds,
+                    Measure::Exchanges | Measure::Connections | Measure::ConnectionsLogged | Measure::Established => 1.0 / seconds,
                     Measure::Denied | Measure::DeniedAndLogged | Measure::Reading => seconds,
                 };
                 row.values.entry(*measure).or_default().push(value);
@@ -196,10 +204,11 @@ impl Row {
     fn measure(&mut self, ground: &Ground, measure: Measure, count: u32) -> Result<f64> {
         let traffic = &mut self.traffic;
         let ((), took) = match measure {
-            Measure::Connections => timed(|| traffic.connections(count))?,
+            Measure::Exchanges => timed(|| traffic.connections(count, Ending::Closed))?,
+            Measure::Connections => timed(|| traffic.connections(count, Ending::Reset))?,
             Measure::ConnectionsLogged => {
                 let mut log = ground.router.run(|| Log::open(LOG_GROUP, LogOptions::default()))??;
-                let called = timed(|| traffic.connections(count))?;
+                let called = timed(|| traffic.connections(count, Ending::Reset))?;
                 read_all(&mut log, count)?;
                 called
             }

@@ -39,6 +39,15 @@ pub(super) enum Callers {
     Local,
 }
 
+/// How a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// By a reset: the shortest that there is.
+    Reset,
+    /// Closed by both ends, as most are.
+    Closed,
+}
+
 /// Sockets on a ground, and who speaks to whom.
 #[derive(Debug)]
 pub(super) struct Traffic {
@@ -76,23 +85,23 @@ impl Traffic {
         Ok(Traffic { family, callers, random, listener, port, flows, senders })
     }
 
-    /// Opens connections one after the other: a byte each way, then a reset. The thread is in the client's namespace.
-    pub(super) fn connections(&mut self, count: u32) -> Result<()> {
+    /// Opens connections one after the other: a byte each way, then the end. The thread is in the client's namespace.
+    pub(super) fn connections(&mut self, count: u32, ending: Ending) -> Result<()> {
         for _ in 0..count {
             let (from, to) = ends(&mut self.random, self.family, self.callers);
-            self.connection(from, to).with_context(|| format!("a connection from {from} to {to} port {}", self.port))?;
+            self.connection(from, to, ending).with_context(|| format!("a connection from {from} to {to} port {}", self.port))?;
         }
         Ok(())
     }
 
-    fn connection(&self, from: IpAddr, to: IpAddr) -> Result<()> {
+    fn connection(&self, from: IpAddr, to: IpAddr, ending: Ending) -> Result<()> {
         let domain = match self.family {
             Family::V4 => Domain::IPV4,
             Family::V6 => Domain::IPV6,
         };
         let client = Socket::new(domain, Type::STREAM, None)?;
         // Closing then resets: nothing waits for late segments, and ports are free at once.
-        client.set_linger(Some(Duration::ZERO))?;
+        client.set_linger((ending == Ending::Reset).then_some(Duration::ZERO))?;
         client.set_write_timeout(Some(PATIENCE))?;
         client.set_read_timeout(Some(PATIENCE))?;
         client.bind(&SocketAddr::new(from, 0).into())?;
@@ -104,6 +113,10 @@ impl Traffic {
         server.read_exact(&mut byte)?;
         server.write_all(&byte)?;
         client.read_exact(&mut byte)?;
+        drop(client);
+        if ending == Ending::Closed && server.read(&mut byte)? > 0 {
+            bail!("a byte too many");
+        }
         Ok(())
     }
 
@@ -143,7 +156,7 @@ impl Traffic {
     /// connection that fails.
     pub(super) fn closed_port_is_open(&mut self, ground: &Ground) -> Result<bool> {
         ground.client.enter()?;
-        self.connections(SAMPLES)?;
+        self.connections(SAMPLES, Ending::Reset)?;
         self.establish()?;
         let arrivals = ground.server.run(|| UdpSocket::bind((any(self.family), CLOSED)))??;
         arrivals.set_read_timeout(Some(MOMENT))?;
