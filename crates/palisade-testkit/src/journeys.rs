@@ -12,7 +12,7 @@ pub type Journey = Vec<Packet>;
 
 /// What two rulesets tell apart.
 struct Map {
-    /// Every address that one of them knows, and the first and last one of every range.
+    /// Every address that one of them knows, and the first of every range.
     addresses: BTreeSet<IpAddr>,
     /// Those whose class or program changes, of a range one for each of its parts.
     changed: BTreeSet<IpAddr>,
@@ -73,7 +73,7 @@ impl Map {
         let both = [old, new];
         let known = both.iter().flat_map(|it| it.data.values()).flat_map(|it| it.elements.keys().copied());
         let ranges = both.iter().flat_map(|it| it.intervals.values()).flat_map(|it| &it.elements);
-        let addresses: BTreeSet<IpAddr> = known.chain(ranges.flat_map(|(first, (last, _))| [*first, *last])).collect();
+        let addresses: BTreeSet<IpAddr> = known.chain(ranges.map(|(first, _)| *first)).collect();
         let numbers = |of: &Ruleset, address: &IpAddr| -> Vec<Option<u32>> {
             let exact = of.data.values().map(|it| it.elements.get(address).copied());
             let below = of.intervals.values().map(|it| it.elements.range(..=*address).next_back().map(|(_, (_, number))| *number));

@@ -41,7 +41,7 @@ fn pod(at: usize, random: &mut Random) -> String {
     let (place, block) = if at < 3 { ("here", 0) } else { ("away", 9) };
     let labels = [random.of(["", "app=x", "app=y"]), random.of(["", "role=s", "role=t"])];
     // Addresses are used again.
-    let address = if random.percent(10) { at + 1 } else { at };
+    let address = if random.percent(10) { at + 2 } else { at + 1 };
     format!("pod p{at} 10.0.{block}.{address} {place} {}", labels.join(" "))
 }
 
