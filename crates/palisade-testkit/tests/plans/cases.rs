@@ -132,6 +132,15 @@ pub(crate) const CASES: &[Case] = &[
         "pod s 10.0.0.2 here role=s",
     ),
     case(
+        "a pod comes while another one may more",
+        "links are bound when programs narrow",
+        "pod a 10.0.0.1 here role=a
+         pod q 10.0.9.1 away",
+        "policy a role=a egress",
+        "policy a role=a egress *
+         pod s 10.0.0.2 here role=s",
+    ),
+    case(
         "an address goes to another pod of the node",
         "a link lets through an address only when the program of its pod is in force",
         "pod a 10.0.0.1 here role=a

@@ -14,10 +14,10 @@ impl Drawn {
         Drawn((0..PODS + POLICIES).map(|at| line(at, random)).collect())
     }
 
-    /// Another one with so many lines drawn anew.
-    pub(crate) fn changed(&self, random: &mut Random, lines: usize) -> Drawn {
+    /// Another one with some lines drawn anew.
+    pub(crate) fn changed(&self, random: &mut Random) -> Drawn {
         let mut other = self.clone();
-        for _ in 0..lines {
+        for _ in 0..random.between(1, 4) {
             let at = random.below(PODS + POLICIES);
             other.0[at] = line(at, random);
         }
