@@ -9,21 +9,21 @@ pub(crate) struct Case {
     pub(crate) both: &'static str,
     pub(crate) old: &'static str,
     pub(crate) new: &'static str,
-    pub(crate) numbers: Numbers,
+    pub(crate) edit: Edit,
 }
 
-/// What becomes of the numbers of the new ruleset.
+/// What is otherwise in the new ruleset than it was lowered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Numbers {
-    Stay,
-    /// The classes of two addresses change numbers.
+pub(crate) enum Edit {
+    Nothing,
+    /// The classes of two addresses have each other's number, as after a restart if both want the same.
     SwapClasses(&'static str, &'static str),
-    /// All leaves that differ only in their verdict change names.
-    SwapLeaves,
+    /// Leaves let pass what they dropped and drop what they let pass, as somebody's hand may have left them.
+    TurnLeaves,
 }
 
 const fn case(name: &'static str, rule: &'static str, both: &'static str, old: &'static str, new: &'static str) -> Case {
-    Case { name, rule, both, old, new, numbers: Numbers::Stay }
+    Case { name, rule, both, old, new, edit: Edit::Nothing }
 }
 
 pub(crate) const CASES: &[Case] = &[
@@ -64,9 +64,9 @@ pub(crate) const CASES: &[Case] = &[
     ),
     case(
         "two pods of the node change their labels",
-        "two pods that move at once open no way between them",
+        "two pods that move at once open no way between them; and all of a table is there before its base chains have rules",
         "policy a role=a egress app=x
-         policy b role=b ingress app=y",
+         policy b role=b ingress app=y 192.0.2.0/24",
         "pod a 10.0.0.1 here role=a
          pod b 10.0.0.2 here role=b app=x",
         "pod a 10.0.0.1 here role=a app=y
@@ -150,7 +150,7 @@ pub(crate) const CASES: &[Case] = &[
         "pod s 10.0.0.2 here role=s",
     ),
     Case {
-        numbers: Numbers::SwapClasses("10.0.9.1", "10.0.9.2"),
+        edit: Edit::SwapClasses("10.0.9.1", "10.0.9.2"),
         ..case(
             "two classes have each other's number",
             "a program whose numbers mean something else is not changed in place",
@@ -163,13 +163,14 @@ pub(crate) const CASES: &[Case] = &[
         )
     },
     Case {
-        numbers: Numbers::SwapLeaves,
+        edit: Edit::TurnLeaves,
         ..case(
-            "two leaves have each other's name",
-            "a chain never says anything else",
-            "pod s 10.0.0.1 here role=s
-             pod q 10.0.9.1 away app=x
-             policy s role=s ingress app=x",
+            "leaves say the opposite",
+            "a chain whose rules are others is not changed in place",
+            "pod a 10.0.0.1 here role=a
+             pod b 10.0.0.2 here role=b
+             policy a role=a egress
+             policy b role=b ingress role=a",
             "",
             "",
         )

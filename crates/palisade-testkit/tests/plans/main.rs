@@ -4,7 +4,6 @@ mod cases;
 mod cluster;
 mod drawn;
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use palisade_nft::{Ids, Ruleset, Statement, Step, Unknown, Verdict, plan, replace};
@@ -15,7 +14,7 @@ use palisade_testkit::interleaved::{Looked, check, closed, on_one_node};
 use palisade_testkit::journeys;
 use palisade_testkit::random::Random;
 
-use crate::cases::{CASES, Case, Numbers};
+use crate::cases::{CASES, Case, Edit};
 use crate::cluster::ruleset;
 use crate::drawn::Drawn;
 
@@ -43,10 +42,10 @@ impl Sum {
 fn rulesets(case: &Case, unknown: &Unknown) -> [Ruleset; 2] {
     let mut ids = Ids::default();
     let [old, mut new] = [case.old, case.new].map(|it| ruleset(&format!("{}\n{it}", case.both), &mut ids, unknown.clone()));
-    match case.numbers {
-        Numbers::Stay => {}
-        Numbers::SwapClasses(one, other) => swap_classes(&mut new, one.parse().unwrap(), other.parse().unwrap()),
-        Numbers::SwapLeaves => swap_leaves(&mut new),
+    match case.edit {
+        Edit::Nothing => {}
+        Edit::SwapClasses(one, other) => swap_classes(&mut new, one.parse().unwrap(), other.parse().unwrap()),
+        Edit::TurnLeaves => turn_leaves(&mut new),
     }
     [old, new]
 }
@@ -72,19 +71,15 @@ fn swap_classes(ruleset: &mut Ruleset, one: IpAddr, other: IpAddr) {
     }
 }
 
-/// Has the chains of leaves say each other's rules, the first one's the last one's and so on, and all that goes there go to where its rules are.
-fn swap_leaves(ruleset: &mut Ruleset) {
-    let leaves: Vec<String> = ruleset.chains.keys().filter(|it| it.starts_with("leaf-")).cloned().collect();
-    assert!(leaves.len() > 1);
-    let names: BTreeMap<&String, &String> = leaves.iter().zip(leaves.iter().rev()).collect();
-    let swapped = |it: &String| names.get(it).map_or_else(|| it.clone(), |it| (*it).clone());
-    ruleset.chains = ruleset.chains.iter().map(|(name, chain)| (swapped(name), chain.clone())).collect();
-    for statement in ruleset.chains.values_mut().flat_map(|it| &mut it.rules).flat_map(|it| &mut it.statements) {
-        if let Statement::Verdict(Verdict::Goto(to)) = statement {
-            *to = swapped(to);
-        }
+fn turn_leaves(ruleset: &mut Ruleset) {
+    let origin = *ruleset.origins.keys().next().unwrap();
+    let leaves = ruleset.chains.iter_mut().filter(|(name, _)| name.starts_with("leaf-"));
+    for rule in leaves.flat_map(|(_, chain)| &mut chain.rules) {
+        rule.statements = match rule.statements.last() {
+            Some(Statement::Verdict(Verdict::Return)) => vec![Statement::Log(origin), Statement::Verdict(Verdict::Drop)],
+            _ => vec![Statement::Verdict(Verdict::Return)],
+        };
     }
-    ruleset.verdicts.values_mut().flat_map(|it| it.elements.values_mut()).for_each(|it| *it = swapped(it));
 }
 
 /// Holds all packets against a case, there and back.
