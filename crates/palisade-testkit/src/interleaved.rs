@@ -152,8 +152,8 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// As a table holds it.
-fn as_kept(ruleset: &Ruleset) -> Ruleset {
+/// A ruleset as a table holds it.
+pub fn as_kept(ruleset: &Ruleset) -> Ruleset {
     let mut kept = Ruleset { origins: BTreeMap::new(), ..ruleset.clone() };
     for chain in kept.chains.values_mut() {
         chain.rules.iter_mut().for_each(|it| *it = it.as_kept());

@@ -133,11 +133,15 @@ pub(crate) const CASES: &[Case] = &[
     ),
     case(
         "a pod comes while another one may more",
-        "links are bound when programs narrow",
+        "links are bound and pods get their programs when others narrow, and lose them when others widen",
         "pod a 10.0.0.1 here role=a
-         pod q 10.0.9.1 away",
-        "policy a role=a egress",
+         pod q 10.0.9.1 away
+         policy s role=s ingress
+         policy t role=s egress",
+        "policy a role=a egress
+         policy b role=a ingress",
         "policy a role=a egress *
+         policy b role=a ingress *
          pod s 10.0.0.2 here role=s",
     ),
     case(

@@ -10,13 +10,14 @@ mod cases;
 mod cluster;
 mod drawn;
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use palisade_nft::{Ids, Ruleset, Statement, Step, Unknown, Verdict, plan, replace};
+use palisade_nft::{Ids, Origin, Ruleset, Standing, Statement, Step, Table, Unknown, Verdict, plan, replace, states};
 use palisade_testkit::changes::World;
 use palisade_testkit::check::snapshot;
 use palisade_testkit::generate::generate;
-use palisade_testkit::interleaved::{Looked, check, closed, on_one_node};
+use palisade_testkit::interleaved::{Looked, as_kept, check, closed, on_one_node};
 use palisade_testkit::journeys;
 use palisade_testkit::random::Random;
 
@@ -115,20 +116,57 @@ fn small_changes_leak_nothing_lose_nothing_and_widen_last() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
-/// As above, but whatever changes.
+/// Whoever dies on the way finds what he left: from there all goes on, or back, by the same rules.
+#[test]
+fn a_change_goes_on_from_every_state_of_another() {
+    let (mut sum, mut wrong) = (Sum::default(), Vec::new());
+    for (case, unknown) in CASES.iter().flat_map(|case| [(case, closed()), (case, Unknown::Open)]) {
+        let [old, new] = rulesets(case, &unknown);
+        let all = journeys::all(&old, &new);
+        for (from, to) in [(&old, &new), (&new, &old)] {
+            for found in left(from, to) {
+                for wanted in [from, to] {
+                    match check(&found, wanted, &plan(&found, wanted), &all) {
+                        Ok(looked) => sum.add(looked),
+                        Err(found) => wrong.push(format!("{unknown:?}, {}: {found}", case.name)),
+                    }
+                }
+            }
+        }
+    }
+    sum.say();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// What a change leaves that ends early: each state between both in which no other table stands.
+fn left(from: &Ruleset, to: &Ruleset) -> Vec<Ruleset> {
+    let origins: BTreeMap<u32, Origin> = from.origins.iter().chain(&to.origins).map(|(number, it)| (*number, it.clone())).collect();
+    let segments = states(Standing::from([(Table::Own, as_kept(from))]), &plan(from, to)).unwrap();
+    let mut states: Vec<Standing> = segments.into_iter().flatten().filter(|it| it.len() == 1).collect();
+    states.dedup();
+    let between = states.iter().skip(1).take(states.len().saturating_sub(2));
+    between.filter_map(|it| it.get(&Table::Own)).map(|it| Ruleset { origins: origins.clone(), ..it.clone() }).collect()
+}
+
+/// As above, but whatever changes: from one cluster to another, and from somewhere between both to a third one.
 #[test]
 fn drawn_changes_of_small_clusters_leak_nothing_lose_nothing_and_widen_last() {
     let mut sum = Sum::default();
-    for seed in 0..scaled(120) {
+    for seed in 0..scaled(60) {
         let mut random = Random::new(seed);
         let unknown = if random.percent(70) { closed() } else { Unknown::Open };
-        let old = Drawn::new(&mut random);
-        let new = old.changed(&mut random);
+        let one = Drawn::new(&mut random);
+        let other = one.changed(&mut random);
+        let third = other.changed(&mut random);
         let mut ids = Ids::default();
-        let [before, after] = [&old, &new].map(|it| ruleset(&it.text(), &mut ids, unknown.clone()));
-        let looked = check(&before, &after, &plan(&before, &after), &journeys::all(&before, &after));
-        let when = || format!("seed {seed}, {unknown:?}, from\n{}\nto\n{}", old.text(), new.text());
-        sum.add(looked.unwrap_or_else(|wrong| panic!("{wrong}\n{}", when())));
+        let [old, new, next] = [&one, &other, &third].map(|it| ruleset(&it.text(), &mut ids, unknown.clone()));
+        let left = left(&old, &new);
+        let changes = [(Some(&old), &new), (random.pick(&left), &next)];
+        for (from, to) in changes.into_iter().filter_map(|(from, to)| Some((from?, to))) {
+            let looked = check(from, to, &plan(from, to), &journeys::all(from, to));
+            let when = || [&one, &other, &third].map(Drawn::text).join("\nthen\n");
+            sum.add(looked.unwrap_or_else(|wrong| panic!("seed {seed}, {unknown:?}: {wrong}\n{}", when())));
+        }
     }
     sum.say();
     assert!(sum.beside > 0 && sum.beside * 4 < sum.changes, "{sum:?}");
