@@ -2,8 +2,8 @@
 //!
 //! What the kernel promises is little. A packet reads the rules of a base chain once, when it enters. Rules of other chains are those of the
 //! generation that it began in, or of the one before the present (which of both depends on how many commits came between, by anybody). Each
-//! lookup in a map is of the present; but ranges are in force only a moment after the rest of their commit. A chain that is gone has no rules, and a map that is gone no elements. A grace ends all packets that
-//! were on their way.
+//! lookup in a map is of the present; but ranges are in force only a moment after the rest of their commit. A chain that is gone has no rules,
+//! and a map that is gone no elements. A grace ends all packets that were on their way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -41,37 +41,45 @@ pub struct Fate {
     pub accepted: bool,
     /// The origin of the rule that dropped it.
     pub origin: Option<u32>,
+    /// The number of the state that it came in. Who met ranges a moment late came before their commit was over.
+    pub since: usize,
     /// The number of the state that it read last.
     pub until: usize,
 }
 
-/// Everything that may become of a packet that enters and leaves while the tables go through some states. An error is a walk without end.
-pub fn fates(states: &[Standing], packet: &Packet) -> Result<BTreeSet<Fate>, String> {
+/// Everything that may become of a packet that enters and leaves while the tables go through some states. It is given once for each hook that it
+/// comes to, in order. An error is a walk without end.
+pub fn fates(states: &[Standing], hooks: &[Packet]) -> Result<BTreeSet<Fate>, String> {
     let mut fates = BTreeSet::new();
     let mut choices = Choices::default();
     loop {
-        fates.insert(fate(states, packet, &mut choices)?);
+        fates.insert(fate(states, hooks, &mut choices)?);
         if !choices.next() {
             return Ok(fates);
         }
     }
 }
 
-fn fate(states: &[Standing], packet: &Packet, choices: &mut Choices) -> Result<Fate, String> {
-    let mut now = 0;
-    for table in Table::ALL {
-        // It enters the base chain that is there, at any moment from now on.
-        let entered = choices.choose(states, now, |it| it.get(&table).and_then(|it| base(it, &packet.at)));
+fn fate(states: &[Standing], hooks: &[Packet], choices: &mut Choices) -> Result<Fate, String> {
+    let mut since = choices.pick((0..states.len()).collect());
+    let mut now = since;
+    for (packet, table) in hooks.iter().flat_map(|packet| Table::ALL.map(|table| (packet, table))) {
+        // It enters the base chain that is there, with the rules that this has, at any moment from now on.
+        let entered = choices.choose(states, now, |it| {
+            let ruleset = it.get(&table)?;
+            let name = base(ruleset, &packet.at)?;
+            Some((name, ruleset.chains.get(name).map(|it| it.rules.as_slice())))
+        });
         now = entered.0;
-        let Some(name) = entered.1 else { continue };
-        let mut reader = Reader { states, table, start: now, now, choices };
+        let Some((name, _)) = entered.1 else { continue };
+        let mut reader = Reader { states, table, start: now, now, since, choices };
         let traced = walk(&mut reader, packet, name)?;
-        now = reader.now;
+        (now, since) = (reader.now, reader.since);
         if !traced.accepted {
-            return Ok(Fate { accepted: false, origin: traced.origins.last().copied(), until: now });
+            return Ok(Fate { accepted: false, origin: traced.origins.last().copied(), since, until: now });
         }
     }
-    Ok(Fate { accepted: true, origin: None, until: now })
+    Ok(Fate { accepted: true, origin: None, since, until: now })
 }
 
 /// Choices made so far, to be made otherwise the next time: the last one first.
@@ -83,7 +91,7 @@ struct Choices {
 }
 
 impl Choices {
-    /// Reads something at any moment from `now` on. Of moments at which it reads the same, the first: it leaves the most open.
+    /// Reads something at any moment from `now` on. Of moments at which it reads the same, the first: it leaves the most open to what is read after.
     fn choose<'a, T: PartialEq>(&mut self, states: &'a [Standing], now: usize, read: impl Fn(&'a Standing) -> T) -> (usize, T) {
         let moments = states.iter().enumerate().skip(now).map(|(at, state)| (at, read(state)));
         self.pick(distinct(moments))
@@ -131,6 +139,8 @@ struct Reader<'a, 'c> {
     /// When it entered.
     start: usize,
     now: usize,
+    /// When it came.
+    since: usize,
     choices: &'c mut Choices,
 }
 
@@ -184,6 +194,9 @@ impl<'a> Reads<'a> for &mut Reader<'a, '_> {
         let seen = (self.now..states.len()).flat_map(|now| [Some((now, number(now))), late(now)].into_iter().flatten());
         let (now, found) = self.choices.pick(distinct(seen));
         self.now = now;
+        if found != number(now) {
+            self.since = self.since.min(now.saturating_sub(1));
+        }
         Ok(found)
     }
 

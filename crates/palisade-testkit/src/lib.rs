@@ -8,7 +8,7 @@
 //! - [`coverage`] counts which forms of rule the scenarios decide by.
 //! - [`features`] says what a cluster has that a judge can stumble over.
 //! - [`generate`] makes random clusters and questions, [`shrink`] makes what they find small, [`random`] makes it happen again.
-//! - [`interleaved`] runs a planned change of a ruleset with a packet at every moment of it.
+//! - [`interleaved`] runs a planned change of a ruleset with a packet at every moment of it, [`journeys`] are these packets.
 //! - [`mutate`] breaks manifests, as text and as objects.
 //! - [`nodes`] sends connections through the rulesets of the nodes on their way.
 //! - [`pods`] of a model, two by two, and what their workloads are called.
@@ -26,6 +26,7 @@ pub mod differential;
 pub mod features;
 pub mod generate;
 pub mod interleaved;
+pub mod journeys;
 pub mod mutate;
 pub mod nodes;
 pub mod objects;

@@ -7,11 +7,12 @@ use palisade_model::Direction;
 
 use crate::lower::program_map;
 use crate::plan::Step;
+use crate::plan::links::Links;
 use crate::plan::moves::{InForce, Moves, moves, time};
 use crate::plan::reduce::reduce;
 use crate::plan::tables::{Program, Tables, class_map, is_ingress, numbers_map, range_map, subject_map};
 use crate::plan::transitions::{Context, Meanwhile, Transition, may_mix, transitions};
-use crate::ruleset::{Address, AddressSet, Chain, Hook, Ruleset, SourceSet, VerdictMap};
+use crate::ruleset::{Address, Chain, Ruleset, VerdictMap};
 
 /// The steps from one ruleset to another, if there are any that are safe.
 pub(super) fn plan(old: &Ruleset, new: &Ruleset) -> Option<Vec<Step>> {
@@ -101,41 +102,29 @@ enum At {
 }
 
 impl Stages<'_> {
-    /// Before, prepared, refined, narrowed, moved, widened, settled, swept.
-    fn all(&self) -> Option<[Ruleset; 8]> {
-        let prepared = self.prepared()?;
-        let mut refined = prepared.clone();
+    /// Before, refined, narrowed, moved, widened, settled, swept.
+    fn all(&self) -> Option<[Ruleset; 7]> {
+        let mut refined = self.prepared()?;
         // Where nobody changes program, there is nothing that a class could be mixed with.
         let direct = self.transitions.is_empty();
         self.set_classes(&mut refined, if direct { At::Start } else { At::Refined });
+        let links = Links { old: self.context.old.ruleset, new: self.context.new.ruleset, before: self.before, after: self.after };
+        links.prepare(&mut refined);
         let mut narrowed = refined.clone();
         self.set_subjects(&mut narrowed, |transition| match &transition.meanwhile {
             Meanwhile::Old => transition.from,
             Meanwhile::New => transition.to,
             Meanwhile::Meet { number, .. } => Some(*number),
         });
-        self.set_devices(&mut narrowed);
-        for (name, set) in narrowed.sets.iter_mut().filter(|(name, _)| self.after.sets.contains_key(*name)) {
-            let gone = self.before.sets.get(name);
-            set.elements.retain(|it| gone.is_none_or(|gone| !gone.elements.contains(it)));
-        }
-        for (name, set) in narrowed.addresses.iter_mut().filter(|(name, _)| self.after.addresses.contains_key(*name)) {
-            let gone = self.before.addresses.get(name);
-            set.elements.retain(|it| gone.is_none_or(|gone| !gone.elements.contains(it)));
-        }
+        links.narrow(&mut narrowed);
         let mut moved = narrowed.clone();
         self.set_classes(&mut moved, if direct { At::End } else { At::Moved });
         let mut widened = moved.clone();
         self.set_subjects(&mut widened, |transition| transition.to);
-        for (name, set) in &mut widened.sets {
-            set.elements.extend(self.after.sets.get(name).into_iter().flat_map(|it| it.elements.iter().cloned()));
-        }
-        for (name, set) in &mut widened.addresses {
-            set.elements.extend(self.after.addresses.get(name).into_iter().flat_map(|it| it.elements.iter().copied()));
-        }
+        links.widen(&mut widened);
         let mut settled = widened.clone();
         self.set_classes(&mut settled, At::End);
-        Some([self.before.clone(), prepared, refined, narrowed, moved, widened, settled, self.after.clone()])
+        Some([self.before.clone(), refined, narrowed, moved, widened, settled, self.after.clone()])
     }
 
     /// With everything that nobody refers to yet.
@@ -149,12 +138,6 @@ impl Stages<'_> {
         }
         for (name, set) in &self.after.pairs {
             prepared.pairs.entry(name.clone()).or_insert_with(|| set.clone()).elements.extend(set.elements.iter().copied());
-        }
-        for (name, set) in &self.after.sets {
-            prepared.sets.entry(name.clone()).or_insert_with(|| SourceSet { family: set.family, elements: BTreeSet::new() });
-        }
-        for (name, set) in &self.after.addresses {
-            prepared.addresses.entry(name.clone()).or_insert_with(|| AddressSet { family: set.family, elements: BTreeSet::new() });
         }
         self.context.add_meets(&mut prepared);
         for transition in self.transitions {
@@ -201,19 +184,6 @@ impl Stages<'_> {
                     None => map.elements.remove(address),
                 };
             }
-        }
-    }
-
-    /// Chains at links stand at the old and the new ones: each more is one bound more.
-    fn set_devices(&self, stage: &mut Ruleset) {
-        for (name, chain) in self.after.chains.iter().filter(|(_, chain)| is_ingress(chain)) {
-            let mut chain = chain.clone();
-            if let (Some(Hook::Ingress { devices }), Some(Hook::Ingress { devices: old })) =
-                (&mut chain.hook, self.before.chains.get(name).and_then(|it| it.hook.as_ref()))
-            {
-                devices.extend(old.iter().cloned());
-            }
-            stage.chains.insert(name.clone(), chain);
         }
     }
 
@@ -277,11 +247,11 @@ fn tell(map: &mut VerdictMap, program: &Program, class: u32, leaf: &str) {
 }
 
 /// Commits from stage to stage, with grace between those that must not be mixed.
-fn steps(stages: &[Ruleset; 8]) -> Vec<Step> {
-    let [before, prepared, refined, rest @ ..] = stages;
+fn steps(stages: &[Ruleset; 7]) -> Vec<Step> {
+    let [before, refined, rest @ ..] = stages;
     // Nobody meets what was only prepared, and old programs do not tell the classes apart that are refined. But whoever comes to a new program
-    // must find the new classes: ranges are in force a moment later than the rest of their commit.
-    let mut steps: Vec<Step> = [commit(before, prepared), commit(prepared, refined)].into_iter().flatten().collect();
+    // must find its chain and the new classes: rules are those of the commit before, and ranges are in force a moment late.
+    let mut steps: Vec<Step> = commit(before, refined).into_iter().collect();
     let mut stage = refined;
     for next in rest {
         if let Some(commit) = commit(stage, next) {

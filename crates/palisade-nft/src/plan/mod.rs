@@ -3,13 +3,13 @@
 //! A commit is atomic for one lookup and no more: a packet on its way may ask one map before it and the next one after it. So a change is
 //! made in steps, and between steps that must not be mixed every packet that is on its way leaves first (*grace*):
 //!
-//! 1. *prepare*: whatever nobody refers to yet: leaves, programs, elements for numbers that no address has.
-//! 2. *refine*: addresses go to classes that the old programs do not tell apart from the ones before.
-//! 3. *narrow*: subjects go to programs that allow what both the old and the new one allow (*meet*); where one of these is that, to it.
-//! 4. *move*: addresses go to classes that somebody does tell apart;
-//! 5. *widen*: subjects go to the new programs;
-//! 6. *settle*: addresses go to classes that the new programs do not tell apart from the ones before;
-//! 7. *sweep*: whatever nobody refers to any more.
+//! 1. *refine*: whatever nobody refers to yet comes: leaves, programs, elements for numbers that no address has. Addresses go to classes that
+//!    the old programs do not tell apart from the ones before.
+//! 2. *narrow*: subjects go to programs that allow what both the old and the new one allow (*meet*); where one of these is that, to it.
+//! 3. *move*: addresses go to classes that somebody does tell apart;
+//! 4. *widen*: subjects go to the new programs;
+//! 5. *settle*: addresses go to classes that the new programs do not tell apart from the ones before;
+//! 6. *sweep*: whatever nobody refers to any more goes.
 //!
 //! Steps with nothing to do are left out: a pod on another node is one commit. What is first asked of an object must have been prepared in an
 //! earlier commit: the rules of a new chain are empty for packets that came before it.
@@ -20,6 +20,7 @@
 mod beside;
 mod gradual;
 mod leaf;
+mod links;
 mod moves;
 mod reduce;
 mod tables;

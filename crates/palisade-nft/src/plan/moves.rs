@@ -138,26 +138,39 @@ impl<'a> InForce<'a> {
 
 /// Decides when each moves. `free` gives numbers that nobody has.
 pub(super) fn time(moves: &mut Moves, old: &Tables<'_>, new: &Tables<'_>, programs: &InForce<'_>, mut free: impl FnMut() -> u32) {
-    let (mut sources, mut targets): (BTreeMap<u32, usize>, BTreeMap<u32, usize>) = (BTreeMap::new(), BTreeMap::new());
-    for (from, to) in moves.keys() {
-        *sources.entry(*to).or_default() += 1;
-        *targets.entry(*from).or_default() += 1;
-    }
+    let ends = Ends::of(moves);
     for ((from, to), moving) in moves.iter_mut() {
-        let (from, to) = (*from, *to);
-        let alike = programs.staying.iter().all(|it| it.leaf(from) == it.leaf(to));
-        let same = |it: &&Program| it.leaf(from) == it.leaf(to);
-        // Old programs can be told of a class that is new to them; but not of two things under one number.
-        let fresh = !old.classes.contains(&to) && sources.get(&to) == Some(&1);
-        let first = fresh || (old.classes.contains(&to) && programs.leaving.iter().all(same)) || programs.leaving.is_empty();
-        let over = !new.classes.contains(&from) && targets.get(&from) == Some(&1);
-        let last = over || (new.classes.contains(&from) && programs.coming.iter().all(same)) || programs.coming.is_empty();
-        moving.way = match (alike, first, last) {
-            (true, true, _) => Way::First,
-            (true, false, true) => Way::Last,
-            (true, false, false) => Way::Through(free()),
-            (false, ..) => Way::Between,
+        let both = BTreeSet::from([*from, *to]);
+        // Programs can be told of a class that is new to them, or that they have not met; but not of two things under one number.
+        let first = if old.classes.contains(to) { &both } else { ends.sources.get(to).unwrap_or(&both) };
+        let last = if new.classes.contains(from) { &both } else { ends.targets.get(from).unwrap_or(&both) };
+        moving.way = if !programs.staying.iter().all(|it| it.treats_alike(&both)) {
+            Way::Between
+        } else if programs.leaving.iter().all(|it| it.treats_alike(first)) {
+            Way::First
+        } else if programs.coming.iter().all(|it| it.treats_alike(last)) {
+            Way::Last
+        } else {
+            Way::Through(free())
         };
+    }
+}
+
+/// Where moves begin and end: for each class those that its addresses come from, and go to.
+#[derive(Debug, Default)]
+pub(super) struct Ends {
+    pub(super) sources: BTreeMap<u32, BTreeSet<u32>>,
+    pub(super) targets: BTreeMap<u32, BTreeSet<u32>>,
+}
+
+impl Ends {
+    pub(super) fn of(moves: &Moves) -> Ends {
+        let mut ends = Ends::default();
+        for (from, to) in moves.keys() {
+            ends.sources.entry(*to).or_default().insert(*from);
+            ends.targets.entry(*from).or_default().insert(*to);
+        }
+        ends
     }
 }
 

@@ -124,6 +124,12 @@ impl Program {
         both
     }
 
+    /// Whether some classes have one leaf.
+    pub(super) fn treats_alike(&self, classes: &BTreeSet<u32>) -> bool {
+        let mut leaves = classes.iter().map(|it| self.leaf(*it));
+        leaves.next().is_none_or(|first| leaves.all(|it| it == first))
+    }
+
     /// The leaf of a class.
     pub(super) fn leaf(&self, class: u32) -> &str {
         self.leaves.get(&class).unwrap_or(&self.rest)

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use palisade_model::{Direction, PerDirection};
 
 use crate::plan::leaf::{self, Leaf};
-use crate::plan::moves::{Moves, Way};
+use crate::plan::moves::{Ends, Moves, Way};
 use crate::plan::tables::{Program, Tables};
 use crate::ruleset::{Address, Chain, Ruleset};
 
@@ -40,9 +40,7 @@ pub(super) struct Context<'a> {
     leaves: BTreeMap<String, Rc<Leaf>>,
     /// Chains of leaves that let pass what two others both let pass, by these.
     meets: BTreeMap<(String, String), (String, Chain)>,
-    /// For each class that no address has before, or after, those that its addresses come from, or go to.
-    sources: BTreeMap<u32, BTreeSet<u32>>,
-    targets: BTreeMap<u32, BTreeSet<u32>>,
+    ends: Ends,
     through: BTreeMap<u32, (u32, u32)>,
 }
 
@@ -51,15 +49,11 @@ type Met = Option<Rc<Leaf>>;
 
 impl<'a> Context<'a> {
     pub(super) fn new(old: &'a Tables<'a>, new: &'a Tables<'a>, moves: &'a Moves) -> Context<'a> {
-        let (mut sources, mut targets, mut through) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        for ((from, to), moving) in moves {
-            sources.entry(*to).or_insert_with(BTreeSet::new).insert(*from);
-            targets.entry(*from).or_insert_with(BTreeSet::new).insert(*to);
-            if let Way::Through(number) = moving.way {
-                through.insert(number, (*from, *to));
-            }
-        }
-        Context { old, new, moves, leaves: BTreeMap::new(), meets: BTreeMap::new(), sources, targets, through }
+        let through = moves.iter().filter_map(|(pair, moving)| match moving.way {
+            Way::Through(number) => Some((number, *pair)),
+            Way::First | Way::Between | Way::Last => None,
+        });
+        Context { old, new, moves, leaves: BTreeMap::new(), meets: BTreeMap::new(), ends: Ends::of(moves), through: through.collect() }
     }
 
     /// Classes that addresses which move have on their way.
@@ -67,8 +61,9 @@ impl<'a> Context<'a> {
         self.moves.iter().flat_map(|(pair, moving)| <[u32; 2]>::from(moving.way.classes(*pair))).collect()
     }
 
-    /// The name of the leaf that a program has for a class, also for one that its ruleset does not know: then for what moves there. None if
-    /// that is not one leaf.
+    /// The name of the leaf that a program has for a class, also for one that its ruleset does not know: then for what moves there. Where it
+    /// tells apart what moves there, nobody has that class before it is narrowed, and any leaf will do: what comes of it is checked. None if
+    /// nothing moves there, or there is no such program.
     pub(super) fn leaf_of(&self, direction: Direction, number: u32, class: u32) -> Option<&'a str> {
         let before = self.old.sides.of(direction).programs.get(&number);
         let after = self.new.sides.of(direction).programs.get(&number);
@@ -83,13 +78,11 @@ impl<'a> Context<'a> {
             return before.map(|it| it.leaf(*from)).or(after.map(|it| it.leaf(*to)));
         }
         let (program, others) = match (before, after) {
-            (Some(program), _) => (program, self.sources.get(&class)?),
-            (None, Some(program)) => (program, self.targets.get(&class)?),
+            (Some(program), _) => (program, self.ends.sources.get(&class)?),
+            (None, Some(program)) => (program, self.ends.targets.get(&class)?),
             (None, None) => return None,
         };
-        let mut leaves = others.iter().map(|it| program.leaf(*it));
-        let first = leaves.next()?;
-        leaves.all(|it| it == first).then_some(first)
+        others.first().map(|it| program.leaf(*it))
     }
 
     fn met(&mut self, direction: Direction, number: Option<u32>, class: u32) -> Option<Met> {

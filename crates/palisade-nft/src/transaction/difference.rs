@@ -82,7 +82,7 @@ fn is_there(it: &Chain, other: &Chain) -> bool {
     it.hook == other.hook || (devices(it).is_some() && devices(other).is_some())
 }
 
-fn devices(chain: &Chain) -> Option<&BTreeSet<String>> {
+pub(crate) fn devices(chain: &Chain) -> Option<&BTreeSet<String>> {
     match &chain.hook {
         Some(Hook::Ingress { devices }) => Some(devices),
         Some(Hook::Forward | Hook::Input) | None => None,
@@ -95,7 +95,7 @@ pub(crate) fn same(old: &[Rule], new: &[Rule]) -> bool {
 }
 
 /// The maps that a rule asks.
-pub(super) fn maps_of(rule: &Rule) -> impl Iterator<Item = &str> {
+pub(crate) fn maps_of(rule: &Rule) -> impl Iterator<Item = &str> {
     let sets = rule.matches.iter().filter_map(|it| match it {
         Match::LinkAndSource { set, .. } | Match::LinkAndDestination { set, .. } => Some(set.as_str()),
         Match::Pair { set, .. } | Match::In { set, .. } => Some(set.as_str()),

@@ -1,0 +1,182 @@
+//! Small changes, each such that it goes wrong without one rule of the protocol.
+
+/// A change of a small cluster. It is made there and back again.
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    /// The rule without which it goes wrong, at least one of both ways.
+    pub(crate) rule: &'static str,
+    /// What is there before and after.
+    pub(crate) both: &'static str,
+    pub(crate) old: &'static str,
+    pub(crate) new: &'static str,
+    pub(crate) edit: Edit,
+}
+
+/// What is otherwise in the new ruleset than it was lowered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Edit {
+    Nothing,
+    /// The classes of two addresses have each other's number, as after a restart if both want the same.
+    SwapClasses(&'static str, &'static str),
+    /// Leaves let pass what they dropped and drop what they let pass, as somebody's hand may have left them.
+    TurnLeaves,
+}
+
+const fn case(name: &'static str, rule: &'static str, both: &'static str, old: &'static str, new: &'static str) -> Case {
+    Case { name, rule, both, old, new, edit: Edit::Nothing }
+}
+
+pub(crate) const CASES: &[Case] = &[
+    case(
+        "a policy says something else",
+        "what is new is made in a commit before the first that refers to it, and what is old is deleted after a grace",
+        "pod s 10.0.0.1 here role=s
+         pod q 10.0.9.1 away app=x",
+        "policy s role=s ingress app=x@80",
+        "policy s role=s ingress app=x@443",
+    ),
+    case(
+        "a block becomes another",
+        "addresses are refined before programs ask for them: ranges are in force a moment later than the rest of their commit",
+        "pod s 10.0.0.1 here role=s",
+        "policy s role=s egress 192.0.2.0/25",
+        "policy s role=s egress 192.0.2.64/26 198.51.100.0/24@80",
+    ),
+    case(
+        "one end closes and the other one opens",
+        "subjects narrow first and widen after a grace",
+        "pod a 10.0.0.1 here role=a
+         pod b 10.0.0.2 here role=b",
+        "policy a role=a egress role=b
+         policy b role=b ingress",
+        "policy a role=a egress
+         policy b role=b ingress role=a",
+    ),
+    case(
+        "both ends change their port",
+        "where neither program is the narrower one, subjects have the meet of both in between",
+        "pod a 10.0.0.1 here role=a
+         pod b 10.0.0.2 here role=b",
+        "policy a role=a egress role=b@80
+         policy b role=b ingress role=a@443",
+        "policy a role=a egress role=b@443
+         policy b role=b ingress role=a@80",
+    ),
+    case(
+        "two pods of the node change their labels",
+        "two pods that move at once open no way between them; and all of a table is there before its base chains have rules",
+        "policy a role=a egress app=x
+         policy b role=b ingress app=y 192.0.2.0/24",
+        "pod a 10.0.0.1 here role=a
+         pod b 10.0.0.2 here role=b app=x",
+        "pod a 10.0.0.1 here role=a app=y
+         pod b 10.0.0.2 here role=b",
+    ),
+    case(
+        "a policy follows the label of a pod",
+        "nobody who changes program loses something by a move in the middle",
+        "pod s 10.0.0.1 here role=s
+         pod t 10.0.0.2 here role=t
+         pod x 10.0.9.2 away app=x
+         pod y 10.0.9.3 away app=y
+         policy t role=t ingress app=x@80 app=y@443",
+        "pod q 10.0.9.1 away app=x
+         policy s role=s ingress app=x",
+        "pod q 10.0.9.1 away app=y
+         policy s role=s ingress app=y",
+    ),
+    case(
+        "two classes become one",
+        "addresses that old programs tell apart do not get one number while these are in force",
+        "pod s 10.0.0.1 here role=s
+         pod q 10.0.9.1 away app=x tier=w
+         pod r 10.0.9.2 away tier=w",
+        "policy s role=s ingress app=x",
+        "policy s role=s ingress tier=w@443",
+    ),
+    case(
+        "an address becomes a pod while its range changes",
+        "an address is known by itself while its range has another class than it should have",
+        "pod s 10.0.0.1 here role=s
+         pod t 10.0.0.2 here role=t
+         policy t role=t ingress app=q",
+        "",
+        "pod q 10.0.9.1 away app=q
+         policy s role=s egress 0.0.0.0/0-10.0.9.0/24 app=q",
+    ),
+    case(
+        "a pod is relabelled, its peer may no more, and its own policy opens",
+        "programs widen a grace after classes have moved",
+        "pod a 10.0.0.1 here role=a
+         policy a role=a egress app=x
+         policy x app=x ingress",
+        "pod b 10.0.0.2 here app=x",
+        "pod b 10.0.0.2 here app=y",
+    ),
+    case(
+        "a pod is relabelled, its own policy opens, and its peer may no more",
+        "classes move a grace after programs have narrowed",
+        "pod b 10.0.0.2 here role=b
+         policy b role=b ingress app=x
+         policy x app=x egress",
+        "pod a 10.0.0.1 here app=x",
+        "pod a 10.0.0.1 here app=y",
+    ),
+    case(
+        "a pod comes",
+        "a pod is known only when its program is in force, and its program goes when it is known no more",
+        "pod a 10.0.0.1 here role=a
+         policy s role=s ingress role=b
+         policy t role=s egress role=b",
+        "",
+        "pod s 10.0.0.2 here role=s",
+    ),
+    case(
+        "a pod comes while another one may more",
+        "links are bound and pods get their programs when others narrow, and lose them when others widen",
+        "pod a 10.0.0.1 here role=a
+         pod q 10.0.9.1 away
+         policy s role=s ingress
+         policy t role=s egress",
+        "policy a role=a egress
+         policy b role=a ingress",
+        "policy a role=a egress *
+         policy b role=a ingress *
+         pod s 10.0.0.2 here role=s",
+    ),
+    case(
+        "an address goes to another pod of the node",
+        "a link lets through an address only when the program of its pod is in force",
+        "pod a 10.0.0.1 here role=a
+         policy s role=s ingress role=b
+         policy t role=s egress role=b",
+        "pod r 10.0.0.2 here role=r",
+        "pod s 10.0.0.2 here role=s",
+    ),
+    Case {
+        edit: Edit::SwapClasses("10.0.9.1", "10.0.9.2"),
+        ..case(
+            "two classes have each other's number",
+            "a program whose numbers mean something else is not changed in place",
+            "pod s 10.0.0.1 here role=s
+             pod q 10.0.9.1 away app=x
+             pod r 10.0.9.2 away
+             policy s role=s ingress app=x",
+            "",
+            "",
+        )
+    },
+    Case {
+        edit: Edit::TurnLeaves,
+        ..case(
+            "leaves say the opposite",
+            "a chain whose rules are others is not changed in place",
+            "pod a 10.0.0.1 here role=a
+             pod b 10.0.0.2 here role=b
+             policy a role=a egress
+             policy b role=b ingress role=a",
+            "",
+            "",
+        )
+    },
+];
