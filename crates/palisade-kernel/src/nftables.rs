@@ -1,7 +1,7 @@
 //! The table `inet palisade` of one network namespace.
 
 use nix::errno::Errno;
-use palisade_nft::{Counted, Dump, Expected, Ruleset, Table, Transaction, encode};
+use palisade_nft::{Counted, Dump, Expected, Layout, Ruleset, Table, Transaction, encode};
 
 use crate::dump;
 use crate::error::KernelError;
@@ -82,6 +82,11 @@ impl Kernel for Nftables {
             standing.extend(dump::table(&mut self.socket, table)?.map(|_| table));
         }
         Ok(standing)
+    }
+
+    fn layout(&mut self) -> Result<Option<Layout>, KernelError> {
+        let table = dump::table(&mut self.socket, Table::Own)?;
+        table.map(|it| palisade_nft::layout(&it)).transpose().map_err(|odd| KernelError::Truncated(odd.0))
     }
 
     fn dump(&mut self) -> Result<Option<Ruleset>, KernelError> {

@@ -12,6 +12,7 @@
 
 mod ids;
 mod interleave;
+mod layout;
 mod leaf;
 mod leaves;
 mod lower;
@@ -28,9 +29,10 @@ mod verify;
 
 pub use ids::Ids;
 pub use interleave::{Fate, Standing, fates, states};
+pub use layout::Layout;
 pub use lower::{NodeView, lower};
 pub use netlink::batch::{Encoded, Expected};
-pub use netlink::decode::{Counted, Dump, Kept, Listed, counters, decode, items, listed};
+pub use netlink::decode::{Counted, Dump, Kept, Listed, counters, decode, items, layout, listed};
 pub use netlink::encode::encode;
 pub use netlink::examine::{Examined, Force, Policy, Stance, examine};
 pub use netlink::uapi;

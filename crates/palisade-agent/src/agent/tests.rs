@@ -95,7 +95,10 @@ fn the_first_model_is_loaded_and_the_next_are_differences() {
 
 #[test]
 fn a_table_of_an_earlier_run_is_replaced_whatever_it_holds() {
-    let tables = [vec![Change::AddTable], vec![Change::AddTable, Change::AddChain { name: "forward".to_owned(), hook: None }]];
+    let tables = [
+        vec![Change::AddTable(Layout::CURRENT)],
+        vec![Change::AddTable(Layout::CURRENT), Change::AddChain { name: "forward".to_owned(), hook: None }],
+    ];
     for changes in tables {
         let mut agent = agent();
         agent.meddle(changes);
@@ -214,10 +217,15 @@ fn after_an_answer_that_stays_unknown_the_table_is_read() {
 /// Whoever comes next finds the table in any state that a change goes through, and others beside it.
 #[test]
 fn who_dies_anywhere_in_a_change_leaves_what_the_next_can_go_on_from() {
-    let layout = |agent: &mut Agent<Fake>| agent.meddle(vec![Change::FlushChain("input".to_owned())]);
+    let shape = |agent: &mut Agent<Fake>| agent.meddle(vec![Change::FlushChain("input".to_owned())]);
+    let layout = |agent: &mut Agent<Fake>| {
+        let mut other = Agent::of_layout(agent.kernel.clone(), Layout::Version(0));
+        other.take(&[80]).unwrap();
+        agent.kernel = other.kernel;
+    };
     let nothing = |_: &mut Agent<Fake>| {};
     type Meddle = fn(&mut Agent<Fake>);
-    let cases: [(Meddle, bool); 2] = [(nothing, false), (layout, true)];
+    let cases: [(Meddle, bool); 3] = [(nothing, false), (shape, true), (layout, true)];
     for (meddle, beside) in cases {
         let mut met = false;
         for calls in 0.. {
@@ -242,6 +250,39 @@ fn who_dies_anywhere_in_a_change_leaves_what_the_next_can_go_on_from() {
     }
 }
 
+/// What a chain of the same name means in another layout is not known: nothing of it is built on, and nothing of it is read.
+#[test]
+fn a_table_of_another_layout_is_replaced_whole_in_either_direction() {
+    let layouts = [Layout::Version(0), Layout::CURRENT, Layout::Unmarked, Layout::Version(2)];
+    let mut kernel = Fake::new();
+    let mut before = None;
+    for layout in layouts.into_iter().chain(layouts).rev() {
+        let mut agent = Agent::of_layout(kernel, layout);
+        let expected = before.map_or(Applied::Loaded, Applied::TakenOver);
+        let graces = agent.kernel.graces();
+        assert_eq!(agent.take(&[80]), Ok(expected), "{layout}");
+        // The first stands alone; the others go through a table beside, which packets leave before it is gone.
+        assert_eq!(agent.kernel.graces() - graces, if before.is_some() { 5 } else { 1 }, "{layout}");
+        assert_eq!(agent.kernel.layout(), Ok(Some(layout)));
+        assert_eq!(agent.kernel.standing(), Ok(vec![Table::Own]));
+        assert_eq!(agent.take(&[80]), Ok(Applied::Unchanged));
+        let mut same = Agent::of_layout(agent.kernel, layout);
+        assert!(matches!(same.take(&[81]), Ok(Applied::Changed(_))), "{layout}");
+        (kernel, before) = (same.kernel, Some(layout));
+    }
+}
+
+#[test]
+fn a_check_puts_back_the_layout_as_well() {
+    let mut agent = agent();
+    agent.take(&[80]).unwrap();
+    let mut other = Agent::of_layout(agent.kernel.clone(), Layout::Version(2));
+    other.take(&[80]).unwrap();
+    agent.kernel = other.kernel;
+    assert_eq!(agent.check(), Ok(Checked::WasChanged));
+    agent.assert_holds(&[80]);
+}
+
 /// A pod of another node is one commit, and a policy is some, with packets let go between them.
 #[test]
 fn between_steps_packets_are_waited_for() {
@@ -257,7 +298,7 @@ fn between_steps_packets_are_waited_for() {
 #[test]
 fn a_difference_that_does_not_fit_the_table_becomes_a_load() {
     let gone = |agent: &mut Agent<Fake>| agent.meddle(vec![Change::DeleteTable]);
-    let empty = |agent: &mut Agent<Fake>| agent.meddle(vec![Change::DeleteTable, Change::AddTable]);
+    let empty = |agent: &mut Agent<Fake>| agent.meddle(vec![Change::DeleteTable, Change::AddTable(Layout::CURRENT)]);
     for meddle in [gone, empty] {
         let mut agent = agent();
         agent.take(&[80]).unwrap();

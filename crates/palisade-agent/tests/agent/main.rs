@@ -6,6 +6,7 @@ mod events;
 mod exhaustion;
 mod ground;
 mod instances;
+mod layouts;
 mod sweep;
 mod tables;
 mod verify;
