@@ -62,6 +62,14 @@ pub(super) const KINDS: &[(&str, Make)] = &[
         let does = format!("table=$({listed} | sed '{mark}'); printf 'delete table inet palisade\\n%s\\n' \"$table\" | nft -f -");
         shell(&does, &["table-layout"], "true")
     }),
+    ("a map that has only so much room", |random, _| {
+        let (map, size) = (random.of(["class4", "egress4", "ingress4"]), random.of(["100", "65536"]));
+        let listed = "nft -s list table inet palisade";
+        let does = format!(
+            "table=$({listed} | sed '/map {map} {{/,/type/ s/type .*/&\\nsize {size}/'); printf 'delete table inet palisade\\n%s\\n' \"$table\" | nft -f -"
+        );
+        shell(&does, &["foreign"], "true")
+    }),
     ("a policy changed", |random, _| {
         let chain = random.of(["forward", "input"]);
         nft(format!("add chain inet palisade {chain} {{ policy drop; }}"), &["chain-moved"])
