@@ -13,6 +13,8 @@ use palisade_nft::{
     replace,
 };
 
+use crate::counts::Counts;
+
 /// How often something is tried that may go better the next time.
 const ATTEMPTS: usize = 5;
 
@@ -27,6 +29,9 @@ pub struct Agent<K> {
     standing: Standing,
     unknown: Unknown,
     uncovered: Vec<String>,
+    counts: Counts,
+    /// How many changes did not come true since the last that did.
+    in_vain: u64,
 }
 
 /// What the table holds, as far as one can know without looking.
@@ -101,7 +106,17 @@ impl<K: Kernel> Agent<K> {
     /// An agent of a version that marks tables with another layout, and knows no other than that.
     pub fn of_layout(kernel: K, layout: Layout) -> Agent<K> {
         let unknown = Unknown::Closed(PodLinks::default());
-        Agent { kernel, ids: Ids::default(), layout, wanted: None, standing: Standing::Unknown, unknown, uncovered: Vec::new() }
+        Agent {
+            kernel,
+            ids: Ids::default(),
+            layout,
+            wanted: None,
+            standing: Standing::Unknown,
+            unknown,
+            uncovered: Vec::new(),
+            counts: Counts::default(),
+            in_vain: 0,
+        }
     }
 
     /// Says what becomes of pods that are not known, from the next `apply` on. Before, it is closed to them on the links of usual CNIs.
@@ -114,8 +129,30 @@ impl<K: Kernel> Agent<K> {
         &self.uncovered
     }
 
+    /// What it has done and met.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// How many changes did not come true since the last that did.
+    pub fn in_vain(&self) -> u64 {
+        self.in_vain
+    }
+
     /// Brings the table to what the model wants for a node. Links are the node's ends of its pods' links.
     pub fn apply(&mut self, model: &Model, node: NodeId, links: BTreeMap<EndpointId, String>) -> Result<Applied, AgentError> {
+        let applied = self.make_true(model, node, links);
+        match applied {
+            Ok(_) => self.in_vain = 0,
+            Err(_) => {
+                self.in_vain += 1;
+                self.counts.unfulfilled += 1;
+            }
+        }
+        applied
+    }
+
+    fn make_true(&mut self, model: &Model, node: NodeId, links: BTreeMap<EndpointId, String>) -> Result<Applied, AgentError> {
         self.uncovered = uncovered(&links, &self.unknown);
         let view = NodeView { node, links, unknown: self.unknown.clone() };
         let wanted = Ruleset { layout: self.layout, ..lower(model, &compile(model), &view, &mut self.ids) };
@@ -136,6 +173,16 @@ impl<K: Kernel> Agent<K> {
 
     /// Holds the table against what was applied, and puts that back if it is not there.
     pub fn check(&mut self) -> Result<Checked, AgentError> {
+        let checked = self.hold();
+        match checked {
+            Ok(Checked::WasRemoved | Checked::WasChanged) => self.counts.restorations += 1,
+            Ok(Checked::Intact | Checked::NothingWanted) => {}
+            Err(_) => self.counts.unfulfilled += 1,
+        }
+        checked
+    }
+
+    fn hold(&mut self) -> Result<Checked, AgentError> {
         let Some(wanted) = self.wanted.clone() else { return Ok(Checked::NothingWanted) };
         let checked = match self.look(&wanted)? {
             Found::Same => {
@@ -235,6 +282,7 @@ impl<K: Kernel> Agent<K> {
         };
         let changes = self.run(before.as_ref(), &steps)?;
         self.standing = Standing::AsLeft;
+        self.counts.takeovers += u64::from(other.is_some());
         if let Some(layout) = other {
             return Ok(Applied::TakenOver(layout));
         }
@@ -274,11 +322,13 @@ impl<K: Kernel> Agent<K> {
                 AgentError::Kept(error) if changes > 0 => self.unknown(error),
                 error @ (AgentError::Kept(_) | AgentError::NotKnown(_)) => error,
             })?;
+            self.counts.commits += u64::from(matches!(step, Step::Commit(it) if !it.is_empty()));
             changes += match step {
                 Step::Commit(transaction) => transaction.changes.len(),
                 Step::Grace => 0,
             };
         }
+        self.counts.replacements += u64::from(!steps.iter().all(is_on_own_table));
         Ok(changes)
     }
 
@@ -317,10 +367,16 @@ impl<K: Kernel> Agent<K> {
         let mut result = work(&mut self.kernel);
         for _ in 1..ATTEMPTS {
             match &result {
-                Err(error) if is_passing(error) => result = work(&mut self.kernel),
+                Err(error) if is_passing(error) => {
+                    self.counts.failed(error);
+                    self.counts.retries += 1;
+                    result = work(&mut self.kernel);
+                }
                 Ok(_) | Err(_) => break,
             }
         }
+        // A table that is not of our making was read well.
+        result.as_ref().err().filter(|it| !matches!(it, KernelError::Foreign { .. })).into_iter().for_each(|it| self.counts.failed(it));
         result
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use palisade_kernel::{Changed, Frames, KernelError, Log, LogOptions, Monitor, Namespace, Nftables, Restored};
+use palisade_kernel::{Changed, Conntrack, Frames, KernelError, Log, LogOptions, Monitor, Namespace, Nftables, Restored};
 use palisade_model::{EndpointId, Model, NodeId};
 use palisade_nft::{LOG_GROUP, Unknown};
 use palisade_report::v1;
@@ -18,9 +18,12 @@ use palisade_report::v1;
 use crate::acceptance::{Acceptance, AcceptedBy};
 use crate::agent::{Agent, AgentError, Applied, Checked, RuleCount};
 use crate::book::{self, Book, Limits, Taken, Totals};
+use crate::counts::Counts;
 use crate::denial::{Denial, DeniedBy};
 use crate::lock::{Lock, LockError};
 use crate::names::Names;
+use crate::notice::Notice;
+use crate::room::Lookout;
 use crate::sweep::{Cuts, Desk, Established, Sweeper, Swept, Tools, Touched, View};
 use crate::verify::{Seen, Watching};
 
@@ -66,6 +69,8 @@ pub enum Event {
     Cut(Box<Cuts>),
     /// Packets can go where our hooks do not see them.
     Bypassed(Box<v1::VerifyFinding>),
+    /// The agent met something that it has seen to.
+    Noticed(Notice),
     /// Something went wrong that the next change may mend.
     Failed(String),
 }
@@ -86,11 +91,18 @@ pub struct Settings {
     /// How denied packets are kept until they are read.
     pub log: LogOptions,
     pub established: Established,
+    /// Bytes of notifications of changes that may wait until they are read.
+    pub notifications: usize,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { attention: Attention::Connections, log: LogOptions::default(), established: Established::default() }
+        Settings {
+            attention: Attention::Connections,
+            log: LogOptions::default(),
+            established: Established::default(),
+            notifications: Monitor::RECEIVE_BUFFER,
+        }
     }
 }
 
@@ -114,6 +126,8 @@ pub(crate) struct Shared {
     pub(crate) names: RwLock<Names>,
     pub(crate) desk: Desk,
     totals: Mutex<Totals>,
+    /// But for those of the agent itself.
+    counts: Mutex<Counts>,
     stop: AtomicBool,
     lock: Lock,
 }
@@ -144,22 +158,31 @@ impl Running {
         settings: Settings,
         report: impl Fn(Event) + Send + Sync + 'static,
     ) -> Result<Running, StartError> {
-        let Settings { attention, log, established } = settings;
+        let Settings { attention, log, established, notifications } = settings;
         let opened = namespace.run(|| -> Result<_, StartError> {
             let lock = Lock::take()?;
             let tools = match established {
                 Established::Cut => Some(Tools::open()?),
                 Established::Keep => None,
             };
-            Ok((lock, Nftables::open()?, Frames::open()?, Log::open(LOG_GROUP, log)?, Monitor::open()?, tools))
+            Ok((
+                lock,
+                Nftables::open()?,
+                Frames::open()?,
+                Log::open(LOG_GROUP, log)?,
+                Monitor::open_with(notifications)?,
+                tools,
+                Conntrack::open()?,
+            ))
         })??;
-        let (lock, nftables, frames, log, monitor, tools) = opened;
+        let (lock, nftables, frames, log, monitor, tools, conntrack) = opened;
         let shared = Arc::new(Shared {
             agent: Mutex::new(Agent::new(nftables)),
             frames: Mutex::new(frames),
             names: RwLock::new(Names::of(&Model::default(), &BTreeMap::new())),
             desk: Desk::default(),
             totals: Mutex::default(),
+            counts: Mutex::default(),
             stop: AtomicBool::new(false),
             lock,
         });
@@ -169,6 +192,8 @@ impl Running {
             shared: Arc::clone(&shared),
             log,
             monitor,
+            lookout: Lookout::new(conntrack),
+            hearing: Hearing::All,
             book: Book::new(Limits::default()),
             accepted: Book::new(Limits::default()),
             attention,
@@ -218,15 +243,28 @@ impl Running {
         });
         let mut agent = lock(&self.shared.agent);
         // What the other table cannot see must not come in before it is in force.
-        lock(&self.shared.frames).replace(&links.values().cloned().collect()).map_err(AgentError::Kept)?;
+        let framed = lock(&self.shared.frames).replace(&links.values().cloned().collect());
+        framed.map_err(|error| {
+            let mut counts = lock(&self.shared.counts);
+            counts.failed(&error);
+            counts.unfulfilled += 1;
+            AgentError::Kept(error)
+        })?;
         // Nobody reads what was denied between the change and its names.
         let mut names = self.shared.names.write().unwrap_or_else(PoisonError::into_inner);
         let mut origins = agent.origins().clone();
+        let in_vain = agent.in_vain();
         let applied = agent.apply(model, node, links)?;
         // What the table before denied may still be on its way.
         origins.extend(agent.origins().iter().map(|(number, origin)| (*number, origin.clone())));
         *names = Names::of(model, &origins);
         drop(names);
+        if let Applied::TakenOver(layout) = applied {
+            (self.report)(Event::Noticed(Notice::TookOver(layout)));
+        }
+        if in_vain > 0 {
+            (self.report)(Event::Noticed(Notice::Fulfilled { attempts: in_vain }));
+        }
         if let Some(view) = view {
             self.shared.desk.in_force(view, applied);
         }
@@ -256,6 +294,13 @@ impl Running {
         })
     }
 
+    /// What the agent has done and met, in numbers.
+    pub fn counts(&self) -> Counts {
+        let of_agent = lock(&self.shared.agent).counts().clone();
+        let (others, events_lost) = (lock(&self.shared.counts).clone(), lock(&self.shared.totals).lost);
+        Counts { events_lost, ..of_agent.and(&others) }
+    }
+
     /// What was denied so far, in numbers.
     pub fn totals(&self) -> Totals {
         *lock(&self.shared.totals)
@@ -278,6 +323,8 @@ struct Worker {
     shared: Arc<Shared>,
     log: Log,
     monitor: Monitor,
+    lookout: Lookout,
+    hearing: Hearing,
     book: Book,
     /// Those that were let pass.
     accepted: Book,
@@ -287,6 +334,13 @@ struct Worker {
     suspect: Option<String>,
     /// What was said last about a check that did not.
     failure: Option<String>,
+}
+
+/// Whether every notification came that the kernel had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hearing {
+    All,
+    NotAll,
 }
 
 /// Who has something to say.
@@ -311,6 +365,7 @@ impl Worker {
                 self.read(report);
             }
             self.settle(report, self.start.elapsed());
+            self.lookout.look(&self.shared.counts, report);
         }
         self.settle(report, Duration::MAX);
     }
@@ -376,7 +431,16 @@ impl Worker {
     /// Finds out whether somebody else changed the table.
     fn hear(&mut self, report: &dyn Fn(Event)) {
         let heard = match self.monitor.wait(Duration::ZERO) {
-            Ok(changes) => changes.iter().find_map(stranger),
+            Ok(changes) => {
+                let hearing = if changes.contains(&Changed::Unknown) { Hearing::NotAll } else { Hearing::All };
+                lock(&self.shared.counts).resyncs += u64::from(hearing == Hearing::NotAll);
+                // The kernel goes on dropping for a while, and once is enough to be told.
+                if (self.hearing, hearing) == (Hearing::All, Hearing::NotAll) {
+                    report(Event::Noticed(Notice::Missed));
+                }
+                self.hearing = hearing;
+                changes.iter().find_map(stranger)
+            }
             Err(error) => {
                 report(Event::Failed(error.to_string()));
                 stranger(&Changed::Unknown)
@@ -391,7 +455,10 @@ impl Worker {
         let table = lock(&self.shared.agent).check();
         // The frames have no table to be told apart by: they are part of ours.
         let frames = lock(&self.shared.frames).check().map_err(AgentError::NotKnown).map(|it| match it {
-            Restored::Yes => Checked::WasChanged,
+            Restored::Yes => {
+                lock(&self.shared.counts).restorations += 1;
+                Checked::WasChanged
+            }
             Restored::No => Checked::Intact,
         });
         // What could be put back is told, whatever became of the other.

@@ -18,7 +18,16 @@ pub struct Nftables {
 impl Nftables {
     /// Connects, and finds out whether there is permission and support.
     pub fn open() -> Result<Nftables, KernelError> {
-        let mut socket = Socket::open()?;
+        Nftables::of(Socket::open()?)
+    }
+
+    /// Connects with a socket that sends and receives no more than so many bytes at once; the kernel rounds up what is less than it can do with.
+    /// A transaction that does not fit is refused before anything of it is done (EMSGSIZE).
+    pub fn open_within(send_buffer: usize, receive_buffer: usize) -> Result<Nftables, KernelError> {
+        Nftables::of(Socket::open_to(0, receive_buffer)?.limited_to(send_buffer))
+    }
+
+    fn of(mut socket: Socket) -> Result<Nftables, KernelError> {
         match dump::generation(&mut socket) {
             Ok(_) => Ok(Nftables { socket }),
             Err(error) => Err(without_support(error)),

@@ -273,6 +273,38 @@ fn a_table_of_another_layout_is_replaced_whole_in_either_direction() {
 }
 
 #[test]
+fn what_is_done_and_met_is_counted() {
+    let mut agent = agent();
+    agent.fail([Fault::Before(refused(Errno::EBUSY)), Fault::Before(refused(Errno::EINTR))]);
+    agent.take(&[80]).unwrap();
+    // A load is two commits, and what passes was met twice.
+    let failures = |counts: &[(&str, u64)]| counts.iter().map(|(reason, count)| ((*reason).to_owned(), *count)).collect();
+    let loaded = Counts { commits: 2, retries: 2, failures: failures(&[("EBUSY", 1), ("EINTR", 1)]), ..Counts::default() };
+    assert_eq!(agent.counts(), &loaded);
+    agent.take(&[80]).unwrap();
+    assert_eq!(agent.counts(), &loaded);
+    agent.fail([Fault::Before(refused(Errno::ENOMEM))]);
+    agent.take(&[81]).unwrap_err();
+    agent.fail([Fault::Before(KernelError::Socket { doing: "send to the kernel", errno: Errno::EMSGSIZE })]);
+    agent.take(&[81]).unwrap_err();
+    assert_eq!(agent.in_vain(), 2);
+    let more = [("EBUSY", 1), ("EINTR", 1), ("EMSGSIZE", 1), ("ENOMEM", 1)];
+    assert_eq!(agent.counts(), &Counts { unfulfilled: 2, failures: failures(&more), ..loaded.clone() });
+    agent.take(&[81]).unwrap();
+    assert_eq!(agent.in_vain(), 0);
+    let commits = agent.counts().commits;
+    assert!(commits > 2);
+    agent.meddle(vec![Change::FlushChain("input".to_owned())]);
+    agent.check().unwrap();
+    let Counts { restorations, replacements, takeovers, .. } = *agent.counts();
+    assert_eq!((restorations, replacements, takeovers), (1, 1, 0));
+    let mut other = Agent::of_layout(agent.kernel, Layout::Version(2));
+    other.take(&[80]).unwrap();
+    let Counts { restorations, replacements, takeovers, .. } = *other.counts();
+    assert_eq!((restorations, replacements, takeovers), (0, 1, 1));
+}
+
+#[test]
 fn a_check_puts_back_the_layout_as_well() {
     let mut agent = agent();
     agent.take(&[80]).unwrap();

@@ -7,6 +7,7 @@ mod exhaustion;
 mod ground;
 mod instances;
 mod layouts;
+mod room;
 mod sweep;
 mod tables;
 mod verify;

@@ -58,6 +58,7 @@ fn what_others_do_to_the_table_is_undone() {
             | Event::Lost(_)
             | Event::Cut(_)
             | Event::Bypassed(_)
+            | Event::Noticed(_)
             | Event::Failed(_) => None,
         });
         assert_eq!(checked, expected, "{command}");
