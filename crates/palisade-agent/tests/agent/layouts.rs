@@ -1,10 +1,9 @@
 //! Versions of Palisade that follow each other on a node, each with a layout of its own, under traffic.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use palisade_agent::{Agent, Applied, Held, verification};
 use palisade_kernel::{Counted, Kernel, KernelError, Links, Namespace, NextHop, Nftables, Route, set_sysctl};
@@ -14,13 +13,12 @@ use palisade_nft::{
 };
 
 use crate::ground::{DEADLINE, Ground, NODE, links, model_of, say};
+use crate::traffic::{OPEN, Place, traffic};
 
 /// How often each version takes over from the other.
 const TURNS: usize = 12;
 /// Somebody whom the node forwards to.
 const FAR: &str = "10.9.0.1";
-const OPEN: u16 = 80;
-const SHUT: u16 = 81;
 
 const OLDER: Layout = Layout::Version(0);
 /// What a base chain is called in the older layout, and the chain that it does nothing but jump to.
@@ -148,69 +146,6 @@ impl Kernel for Older {
     fn counters(&mut self) -> Result<Vec<Counted>, KernelError> {
         self.0.counters()
     }
-}
-
-/// What became of the packets of one who never stops.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Traffic {
-    allowed: u64,
-    lost: u64,
-    denied: u64,
-    delivered: u64,
-}
-
-/// Sockets at both ports of a place.
-struct Place {
-    address: &'static str,
-    open: UdpSocket,
-    shut: UdpSocket,
-}
-
-impl Place {
-    fn of(namespace: &Namespace, address: &'static str) -> Place {
-        let bind = |port| {
-            let socket = namespace.run(|| UdpSocket::bind((address, port)).unwrap()).unwrap();
-            socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
-            socket
-        };
-        let (open, shut) = (bind(OPEN), bind(SHUT));
-        shut.set_nonblocking(true).unwrap();
-        Place { address, open, shut }
-    }
-}
-
-/// Sends to both ports of each place, turn by turn, and waits for what is allowed. Nobody answers, so that each packet is the first of its connection.
-fn traffic(sender: &UdpSocket, places: &[Place], stop: &AtomicBool) -> Traffic {
-    let mut traffic = Traffic::default();
-    let mut buffer = [0; 8];
-    while !stop.load(Ordering::Relaxed) {
-        for place in places {
-            // Something that is denied goes before and after what is waited for.
-            for port in [SHUT, OPEN, SHUT] {
-                sender.send_to(&traffic.allowed.to_be_bytes(), (place.address, port)).unwrap();
-            }
-            traffic.denied += 2;
-        }
-        for place in places {
-            match place.open.recv(&mut buffer) {
-                Ok(_) => assert_eq!(u64::from_be_bytes(buffer), traffic.allowed, "one behind the other"),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => traffic.lost += 1,
-                Err(error) => panic!("{error}"),
-            }
-            while place.shut.recv(&mut buffer).is_ok() {
-                traffic.delivered += 1;
-            }
-        }
-        traffic.allowed += 1;
-    }
-    // What is under way arrives before what is sent last.
-    for place in places {
-        let socket = place.shut.try_clone().unwrap();
-        while socket.recv(&mut buffer).is_ok() {
-            traffic.delivered += 1;
-        }
-    }
-    traffic
 }
 
 /// Somebody whom the node forwards to.
