@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use palisade_agent::{
-    AgentError, Attention, Denial, Established, Event, Held, RuleCount, Running, Settings, StartError, Swept, Totals, verification,
+    AgentError, Attention, Counts, Denial, Established, Event, Held, RuleCount, Running, Settings, StartError, Swept, Totals, verification,
 };
 use palisade_kernel::{KernelError, Namespace, Services};
 use palisade_model::{ContainerPort, EndpointId, Model, NodeId, PodName};
@@ -324,6 +324,11 @@ impl Lab {
     pub fn repair(&self, id: NodeId) -> Result<(), LabError> {
         let Some((name, node)) = self.plan.model.node(id).and_then(|it| self.nodes.get_key_value(&it.name)) else { return Ok(()) };
         node.agent.check().map(drop).map_err(|error| LabError::Agent { node: name.clone(), error })
+    }
+
+    /// What the agent of each node has done and met, in numbers.
+    pub fn counts(&self) -> BTreeMap<Box<str>, Counts> {
+        self.nodes.iter().map(|(name, node)| (name.clone(), node.agent.counts())).collect()
     }
 
     /// What all nodes have denied so far, in numbers.

@@ -89,6 +89,17 @@ fn a_lab_goes_up_answers_and_goes_down() {
     assert!(rule.is_some_and(|it| it.split_whitespace().next().is_some_and(|packets| packets != "0")), "{counted}");
     let status = lab.says("status", 0);
     assert!(status.contains("shop/web") && status.contains("10.96.0."), "{status}");
+    let metrics = lab.says("metrics -o prometheus", 0);
+    for node in ["lab-1", "lab-2"] {
+        let commits = metrics.lines().find_map(|it| it.strip_prefix(&format!("palisade_commits_total{{node=\"{node}\"}} ")));
+        assert!(commits.is_some_and(|it| it.parse::<u64>().unwrap() > 0), "{metrics}");
+    }
+    assert!(lab.says("metrics", 0).contains("transactions that came into force"));
+    // Somebody's change shows in the numbers of that node alone.
+    lab.says("exec node/lab-1 -- nft flush chain inet palisade forward", 0);
+    let restored = |node: &str, times: u64| format!("palisade_restorations_total{{node=\"{node}\"}} {times}\n");
+    wait_until("the table that is put back", || lab.says("metrics -o prometheus", 0).contains(&restored("lab-1", 1)));
+    assert!(lab.says("metrics -o prometheus", 0).contains(&restored("lab-2", 0)));
     let down = lab.says("down", 0);
     assert!(down.contains("lab cli-whole is down"), "{down}");
     assert!(lab.says("status", 2).contains("no lab `cli-whole` is up"));
@@ -139,6 +150,7 @@ fn json_of_a_lab_fits_its_schemas() {
     for (schema, documents) in [
         ("probe-report", vec![probes]),
         ("lab-status", vec![lab.says("status -o json", 0)]),
+        ("metrics", vec![lab.says("metrics -o json", 0)]),
         ("denial", denials.lines().map(str::to_owned).collect()),
     ] {
         let path = root().join(format!("docs/schema/{schema}.v1.json"));
