@@ -23,7 +23,7 @@ const ANSWER: &str = "answer: ";
 /// Some pods of other nodes, in addition to the policy of the pod.
 fn with_others(ports: &[u16], others: u32) -> Model {
     let mut model = model_of("UDP", ports);
-    let pod = model.endpoints[0].clone();
+    let pod = model.endpoints.first().unwrap().clone();
     model.endpoints.extend((0..others).map(|at| Endpoint {
         name: PodName { namespace: "x".into(), name: format!("far-{at}").into() },
         addresses: vec![std::net::Ipv4Addr::from_bits(0x0a64_0000 + at).into()],

@@ -140,6 +140,28 @@ fn everybody_is_whoever_uses_the_network_of_a_node_too() {
     }
 }
 
+/// A lab keeps nothing in files of its own, and what it was made from is read, not needed.
+#[test]
+fn a_lab_whose_files_are_lost_stays_as_it_was() {
+    let Some(lab) = Lab::named("cli-lost") else { return };
+    let folder = folder(&[("all.yaml", HOSTS)]);
+    lab.says(&format!("up --watch -f {}", folder.path().display()), 0);
+    let as_before = || {
+        let probed = lab.says("probe", 0);
+        assert!(probed.contains("13 connections tried with packets: 10 reached, 3 denied; all as policy says"), "{probed}");
+    };
+    let stays = || lab.says("status", 0).matches("the files changed, but the lab stays as it was").count();
+    // First as a power cut may leave them, then not at all.
+    std::fs::write(folder.path().join("all.yaml"), "").unwrap();
+    wait_until("a look at the empty file", || stays() == 1);
+    as_before();
+    let path = folder.path().to_owned();
+    drop(folder);
+    wait_until("a look at the folder that is gone", || stays() == 2);
+    assert!(!path.exists());
+    as_before();
+}
+
 #[test]
 fn json_of_a_lab_fits_its_schemas() {
     let Some(lab) = Lab::named("cli-json") else { return };
