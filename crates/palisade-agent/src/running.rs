@@ -132,6 +132,26 @@ pub(crate) struct Shared {
     lock: Lock,
 }
 
+impl Shared {
+    /// Holds the table of frames against what was applied, puts that back if it is not there, and counts what came of it.
+    fn check_frames(&self) -> Result<Checked, AgentError> {
+        let checked = lock(&self.frames).check();
+        let mut counts = lock(&self.counts);
+        match checked {
+            Ok(Restored::No) => Ok(Checked::Intact),
+            Ok(Restored::Yes) => {
+                counts.restorations += 1;
+                Ok(Checked::WasChanged)
+            }
+            Err(error) => {
+                counts.failed(&error);
+                counts.unfulfilled += 1;
+                Err(AgentError::NotKnown(error))
+            }
+        }
+    }
+}
+
 impl Running {
     /// Starts an agent in a namespace. What is in force there stays so until something is applied.
     pub fn start(
@@ -287,11 +307,8 @@ impl Running {
     /// Holds the tables against what was applied, and puts that back if it is not there.
     pub fn check(&self) -> Result<Checked, AgentError> {
         let checked = lock(&self.shared.agent).check()?;
-        let restored = lock(&self.shared.frames).check().map_err(AgentError::NotKnown)?;
-        Ok(match (checked, restored) {
-            (Checked::Intact, Restored::Yes) => Checked::WasChanged,
-            (checked @ (Checked::Intact | Checked::WasRemoved | Checked::WasChanged | Checked::NothingWanted), _) => checked,
-        })
+        let frames = self.shared.check_frames()?;
+        Ok(if checked == Checked::Intact { frames } else { checked })
     }
 
     /// What the agent has done and met, in numbers.
@@ -454,13 +471,7 @@ impl Worker {
         let Some(by) = self.suspect.take() else { return };
         let table = lock(&self.shared.agent).check();
         // The frames have no table to be told apart by: they are part of ours.
-        let frames = lock(&self.shared.frames).check().map_err(AgentError::NotKnown).map(|it| match it {
-            Restored::Yes => {
-                lock(&self.shared.counts).restorations += 1;
-                Checked::WasChanged
-            }
-            Restored::No => Checked::Intact,
-        });
+        let frames = self.shared.check_frames();
         // What could be put back is told, whatever became of the other.
         let (mut restored, mut failure) = (None, None);
         for checked in [table, frames] {

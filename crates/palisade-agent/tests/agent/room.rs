@@ -336,6 +336,14 @@ fn a_hook_without_room_keeps_the_table_that_is_there() {
     let KernelError::Refused(refusals) = &error else { panic!("{error}") };
     assert_eq!((&refusals[0].object, refusals[0].errno), (&Object::Chain("forward".to_owned()), Errno::E2BIG));
     assert_eq!((ground.table(), agent.counts().failures.get("E2BIG")), (before, Some(&1)));
+    // An agent at work tells when it came true after all.
+    drop(agent);
+    let (running, events) = ground.start().unwrap();
+    (0..2).for_each(|_| assert_eq!(kept(running.apply(&model(&[80]), NodeId(0), links())), error));
     ground.nft("delete table inet crowd");
-    assert_eq!(agent.apply(&model(&[80]), NodeId(0), links()), Ok(Applied::TakenOver(Layout::Version(0))));
+    assert_eq!(apply(&running, &[80]), Applied::TakenOver(Layout::Version(0)));
+    let told: Vec<Notice> = (0..2).map(|_| notice(&events)).collect();
+    assert_eq!(told, [Notice::TookOver(Layout::Version(0)), Notice::Fulfilled { attempts: 2 }]);
+    let Counts { unfulfilled, takeovers, replacements, failures, .. } = running.counts();
+    assert_eq!((unfulfilled, takeovers, replacements, failures), (2, 1, 1, [("E2BIG".to_owned(), 2)].into()));
 }
