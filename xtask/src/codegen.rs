@@ -22,6 +22,7 @@ const GENERATED: &[(&str, &[&str])] = &[
     ("docs/schema/status.v1.json", &["schema", "status"]),
     ("docs/schema/probe-report.v1.json", &["schema", "probe-report"]),
     ("docs/schema/lab-status.v1.json", &["schema", "lab-status"]),
+    ("docs/schema/metrics.v1.json", &["schema", "metrics"]),
     ("docs/schema/denial.v1.json", &["schema", "denial"]),
     ("docs/schema/verification.v1.json", &["schema", "verification"]),
     ("docs/schema/cut.v1.json", &["schema", "cut"]),

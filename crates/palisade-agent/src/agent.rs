@@ -9,8 +9,11 @@ use palisade_engine::compile;
 use palisade_kernel::{Kernel, KernelError};
 use palisade_model::{EndpointId, Model, NodeId};
 use palisade_nft::{
-    Ids, NodeView, Origin, PodLinks, Ruleset, Statement, Step, Table, Transaction, Unknown, Verdict, apply, load, lower, plan, replace,
+    Ids, Layout, NodeView, Origin, PodLinks, Ruleset, Statement, Step, Table, Transaction, Unknown, Verdict, apply, load, lower, plan,
+    replace,
 };
+
+use crate::counts::Counts;
 
 /// How often something is tried that may go better the next time.
 const ATTEMPTS: usize = 5;
@@ -20,11 +23,15 @@ const ATTEMPTS: usize = 5;
 pub struct Agent<K> {
     kernel: K,
     ids: Ids,
+    layout: Layout,
     /// What was applied last.
     wanted: Option<Ruleset>,
     standing: Standing,
     unknown: Unknown,
     uncovered: Vec<String>,
+    counts: Counts,
+    /// How many changes did not come true since the last that did.
+    in_vain: u64,
 }
 
 /// What the table holds, as far as one can know without looking.
@@ -45,6 +52,8 @@ pub enum Applied {
     Changed(usize),
     /// It was written whole: there was none, or not one that could be built on.
     Loaded,
+    /// It was of another layout, and was replaced whole.
+    TakenOver(Layout),
 }
 
 /// What a `check` found.
@@ -91,8 +100,23 @@ pub enum AgentError {
 impl<K: Kernel> Agent<K> {
     /// An agent for the namespace that the kernel handle belongs to. Nothing is changed yet: what is in force stays so.
     pub fn new(kernel: K) -> Agent<K> {
+        Agent::of_layout(kernel, Layout::CURRENT)
+    }
+
+    /// An agent of a version that marks tables with another layout, and knows no other than that.
+    pub fn of_layout(kernel: K, layout: Layout) -> Agent<K> {
         let unknown = Unknown::Closed(PodLinks::default());
-        Agent { kernel, ids: Ids::default(), wanted: None, standing: Standing::Unknown, unknown, uncovered: Vec::new() }
+        Agent {
+            kernel,
+            ids: Ids::default(),
+            layout,
+            wanted: None,
+            standing: Standing::Unknown,
+            unknown,
+            uncovered: Vec::new(),
+            counts: Counts::default(),
+            in_vain: 0,
+        }
     }
 
     /// Says what becomes of pods that are not known, from the next `apply` on. Before, it is closed to them on the links of usual CNIs.
@@ -105,11 +129,33 @@ impl<K: Kernel> Agent<K> {
         &self.uncovered
     }
 
+    /// What it has done and met.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// How many changes did not come true since the last that did.
+    pub fn in_vain(&self) -> u64 {
+        self.in_vain
+    }
+
     /// Brings the table to what the model wants for a node. Links are the node's ends of its pods' links.
     pub fn apply(&mut self, model: &Model, node: NodeId, links: BTreeMap<EndpointId, String>) -> Result<Applied, AgentError> {
+        let applied = self.make_true(model, node, links);
+        match applied {
+            Ok(_) => self.in_vain = 0,
+            Err(_) => {
+                self.in_vain += 1;
+                self.counts.unfulfilled += 1;
+            }
+        }
+        applied
+    }
+
+    fn make_true(&mut self, model: &Model, node: NodeId, links: BTreeMap<EndpointId, String>) -> Result<Applied, AgentError> {
         self.uncovered = uncovered(&links, &self.unknown);
         let view = NodeView { node, links, unknown: self.unknown.clone() };
-        let wanted = lower(model, &compile(model), &view, &mut self.ids);
+        let wanted = Ruleset { layout: self.layout, ..lower(model, &compile(model), &view, &mut self.ids) };
         let applied = match (self.wanted.take(), self.standing) {
             (Some(before), Standing::AsLeft) => {
                 let changed = self.change(&before, &wanted);
@@ -127,6 +173,16 @@ impl<K: Kernel> Agent<K> {
 
     /// Holds the table against what was applied, and puts that back if it is not there.
     pub fn check(&mut self) -> Result<Checked, AgentError> {
+        let checked = self.hold();
+        match checked {
+            Ok(Checked::WasRemoved | Checked::WasChanged) => self.counts.restorations += 1,
+            Ok(Checked::Intact | Checked::NothingWanted) => {}
+            Err(_) => self.counts.unfulfilled += 1,
+        }
+        checked
+    }
+
+    fn hold(&mut self) -> Result<Checked, AgentError> {
         let Some(wanted) = self.wanted.clone() else { return Ok(Checked::NothingWanted) };
         let checked = match self.look(&wanted)? {
             Found::Same => {
@@ -211,11 +267,10 @@ impl<K: Kernel> Agent<K> {
     fn bring_once(&mut self, wanted: &Ruleset) -> Result<Applied, AgentError> {
         let beside: Vec<Table> =
             self.attempt(Kernel::standing).map_err(AgentError::Kept)?.into_iter().filter(|it| *it != Table::Own).collect();
-        let found = match self.attempt(Kernel::dump) {
-            Ok(Some(found)) => There::Readable(found),
-            Ok(None) => There::Nothing,
-            Err(KernelError::Foreign { .. }) => There::Foreign,
-            Err(error) => return Err(AgentError::Kept(error)),
+        let found = self.found().map_err(AgentError::Kept)?;
+        let other = match &found {
+            There::OfLayout(layout) => Some(*layout),
+            There::Nothing | There::Readable(_) | There::Foreign => None,
         };
         let (before, steps) = match (found, beside.as_slice()) {
             (There::Nothing, []) => (None, load(wanted)),
@@ -223,15 +278,35 @@ impl<K: Kernel> Agent<K> {
                 let steps = plan(&found, wanted);
                 (Some(found), steps)
             }
-            (There::Nothing | There::Readable(_) | There::Foreign, beside) => (None, replace(wanted, beside)),
+            (There::Nothing | There::Readable(_) | There::OfLayout(_) | There::Foreign, beside) => (None, replace(wanted, beside)),
         };
         let changes = self.run(before.as_ref(), &steps)?;
         self.standing = Standing::AsLeft;
+        self.counts.takeovers += u64::from(other.is_some());
+        if let Some(layout) = other {
+            return Ok(Applied::TakenOver(layout));
+        }
         Ok(match (before, changes) {
             (Some(_), 0) => Applied::Unchanged,
             (Some(_), changes) if steps.iter().all(is_on_own_table) => Applied::Changed(changes),
             (None | Some(_), _) => Applied::Loaded,
         })
+    }
+
+    /// What the own table is. One of another layout is not read: what it says may mean something else there.
+    fn found(&mut self) -> Result<There, KernelError> {
+        match self.attempt(Kernel::layout)? {
+            None => return Ok(There::Nothing),
+            Some(layout) if layout != self.layout => return Ok(There::OfLayout(layout)),
+            Some(_) => {}
+        }
+        match self.attempt(Kernel::dump) {
+            Ok(Some(found)) if found.layout != self.layout => Ok(There::OfLayout(found.layout)),
+            Ok(Some(found)) => Ok(There::Readable(found)),
+            Ok(None) => Ok(There::Nothing),
+            Err(KernelError::Foreign { .. }) => Ok(There::Foreign),
+            Err(error) => Err(error),
+        }
     }
 
     /// Does one step after the other. Returns the number of changes.
@@ -247,11 +322,13 @@ impl<K: Kernel> Agent<K> {
                 AgentError::Kept(error) if changes > 0 => self.unknown(error),
                 error @ (AgentError::Kept(_) | AgentError::NotKnown(_)) => error,
             })?;
+            self.counts.commits += u64::from(matches!(step, Step::Commit(it) if !it.is_empty()));
             changes += match step {
                 Step::Commit(transaction) => transaction.changes.len(),
                 Step::Grace => 0,
             };
         }
+        self.counts.replacements += u64::from(!steps.iter().all(is_on_own_table));
         Ok(changes)
     }
 
@@ -290,10 +367,16 @@ impl<K: Kernel> Agent<K> {
         let mut result = work(&mut self.kernel);
         for _ in 1..ATTEMPTS {
             match &result {
-                Err(error) if is_passing(error) => result = work(&mut self.kernel),
+                Err(error) if is_passing(error) => {
+                    self.counts.failed(error);
+                    self.counts.retries += 1;
+                    result = work(&mut self.kernel);
+                }
                 Ok(_) | Err(_) => break,
             }
         }
+        // A table that is not of our making was read well.
+        result.as_ref().err().filter(|it| !matches!(it, KernelError::Foreign { .. })).into_iter().for_each(|it| self.counts.failed(it));
         result
     }
 }
@@ -302,6 +385,8 @@ impl<K: Kernel> Agent<K> {
 enum There {
     Nothing,
     Readable(Ruleset),
+    /// Of another version of ours, or of nobody's.
+    OfLayout(Layout),
     /// Not of our making, or not any more.
     Foreign,
 }
@@ -365,8 +450,9 @@ fn is_about_the_table(error: &KernelError) -> bool {
 
 /// What the kernel keeps of a ruleset: all but the origins.
 pub(crate) fn same(found: &Ruleset, wanted: &Ruleset) -> bool {
-    let Ruleset { chains, data, intervals, verdicts, sets, pairs, addresses, origins: _ } = found;
-    *chains == wanted.chains
+    let Ruleset { layout, chains, data, intervals, verdicts, sets, pairs, addresses, origins: _ } = found;
+    *layout == wanted.layout
+        && *chains == wanted.chains
         && *data == wanted.data
         && *intervals == wanted.intervals
         && *verdicts == wanted.verdicts

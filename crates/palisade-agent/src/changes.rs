@@ -32,6 +32,17 @@ pub enum Outcome {
     Failed { error: AgentError, words: usize },
 }
 
+/// How many words there were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Words {
+    /// That were said.
+    pub said: u64,
+    /// In whose place a later one came true.
+    pub coalesced: u64,
+    /// Attempts to make one come true that failed.
+    pub failed: u64,
+}
+
 /// Takes words and makes them come true one after the other, the newest first and those before it never. Dropped, it ends with the one it is at.
 #[derive(Debug)]
 pub struct Changes {
@@ -49,6 +60,7 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     queue: Queue<Wanted>,
+    words: Words,
     busy: bool,
     ended: bool,
 }
@@ -60,7 +72,7 @@ impl Changes {
         mut apply: impl FnMut(&Wanted) -> Result<Applied, AgentError> + Send + 'static,
         report: impl Fn(Outcome) + Send + 'static,
     ) -> Result<Changes, io::Error> {
-        let state = Mutex::new(State { queue: Queue::new(pace), busy: false, ended: false });
+        let state = Mutex::new(State { queue: Queue::new(pace), words: Words::default(), busy: false, ended: false });
         let shared = Arc::new(Shared { state, news: Condvar::new(), start: Instant::now() });
         let of_thread = Arc::clone(&shared);
         let work = move || {
@@ -68,6 +80,7 @@ impl Changes {
                 let outcome = match apply(&wanted) {
                     Ok(applied) => Outcome::Applied { applied, words },
                     Err(error) => {
+                        of_thread.lock().words.failed += 1;
                         of_thread.again(wanted);
                         Outcome::Failed { error, words }
                     }
@@ -82,8 +95,16 @@ impl Changes {
 
     /// Says what is wanted from now on, all of it, and what has changed since the last word.
     pub fn want(&self, matter: Matter, wanted: Wanted) {
-        self.shared.lock().queue.put(self.shared.start.elapsed(), matter, wanted);
+        let mut state = self.shared.lock();
+        state.words.said += 1;
+        state.queue.put(self.shared.start.elapsed(), matter, wanted);
+        drop(state);
         self.shared.news.notify_all();
+    }
+
+    /// How many words there were so far.
+    pub fn words(&self) -> Words {
+        self.shared.lock().words
     }
 
     /// Waits until nothing is left to do; whether that came to be in time.
@@ -119,6 +140,7 @@ impl Shared {
             let patience = match state.queue.take(self.start.elapsed()) {
                 Due::Now { wanted, words } => {
                     state.busy = true;
+                    state.words.coalesced += u64::try_from(words.saturating_sub(1)).unwrap_or(u64::MAX);
                     return Some((wanted, words));
                 }
                 Due::In(wait) => wait,
@@ -169,9 +191,12 @@ mod tests {
             changes.want(if number % 7 == 0 { Matter::Data } else { Matter::Verdicts }, wanted(number));
         }
         assert!(changes.settle(PATIENCE));
+        let words = changes.words();
         drop(changes);
         let made: Vec<usize> = all_made.iter().collect();
         assert_eq!(made.last(), Some(&999));
+        let coalesced = 1_000 - u64::try_from(made.len()).unwrap();
+        assert_eq!(words, Words { said: 1_000, coalesced, failed: 0 });
         assert!(made.is_sorted() && made.len() < 500, "{made:?}");
         let words = all_told.iter().map(|it| match it {
             Outcome::Applied { words, .. } => words,
@@ -194,6 +219,7 @@ mod tests {
         let changes = Changes::start(Pace::default(), apply, move |it| told.send(it).unwrap()).unwrap();
         changes.want(Matter::Data, wanted(1));
         assert!(changes.settle(PATIENCE));
+        assert_eq!(changes.words(), Words { said: 1, coalesced: 0, failed: 2 });
         drop(changes);
         let told: Vec<Outcome> = all_told.iter().collect();
         assert!(matches!(told.as_slice(), [Outcome::Failed { .. }, Outcome::Failed { .. }, Outcome::Applied { .. }]), "{told:?}");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use std::{fmt, io};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use palisade_kernel::{Changed, Frames, KernelError, Log, LogOptions, Monitor, Namespace, Nftables, Restored};
+use palisade_kernel::{Changed, Conntrack, Frames, KernelError, Log, LogOptions, Monitor, Namespace, Nftables, Restored};
 use palisade_model::{EndpointId, Model, NodeId};
 use palisade_nft::{AUDIT_GROUP, LOG_GROUP, Table, Unknown, Would};
 use palisade_report::v1;
@@ -19,9 +19,12 @@ use crate::acceptance::{Acceptance, AcceptedBy};
 use crate::agent::{Agent, AgentError, Applied, Checked, RuleCount};
 use crate::audit::{Keeper, Told, Watched};
 use crate::book::{self, Book, Limits, Noted, Taken, Totals};
+use crate::counts::Counts;
 use crate::denial::{Denial, DeniedBy};
 use crate::lock::{Lock, LockError};
 use crate::names::Names;
+use crate::notice::Notice;
+use crate::room::Lookout;
 use crate::sweep::{Cuts, Desk, Established, Sweeper, Swept, Tools, Touched, View};
 use crate::verify::{Seen, Watching};
 
@@ -71,6 +74,8 @@ pub enum Event {
     Cut(Box<Cuts>),
     /// Packets can go where our hooks do not see them.
     Bypassed(Box<v1::VerifyFinding>),
+    /// The agent met something that it has seen to.
+    Noticed(Notice),
     /// Something went wrong that the next change may mend.
     Failed(String),
 }
@@ -91,11 +96,18 @@ pub struct Settings {
     /// How denied packets are kept until they are read.
     pub log: LogOptions,
     pub established: Established,
+    /// Bytes of notifications of changes that may wait until they are read.
+    pub notifications: usize,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { attention: Attention::Connections, log: LogOptions::default(), established: Established::default() }
+        Settings {
+            attention: Attention::Connections,
+            log: LogOptions::default(),
+            established: Established::default(),
+            notifications: Monitor::RECEIVE_BUFFER,
+        }
     }
 }
 
@@ -120,8 +132,30 @@ pub(crate) struct Shared {
     pub(crate) desk: Desk,
     audit: Mutex<Keeper>,
     totals: Mutex<Totals>,
+    /// But for those of the agent itself.
+    counts: Mutex<Counts>,
     stop: AtomicBool,
     lock: Lock,
+}
+
+impl Shared {
+    /// Holds the table of frames against what was applied, puts that back if it is not there, and counts what came of it.
+    fn check_frames(&self) -> Result<Checked, AgentError> {
+        let checked = lock(&self.frames).check();
+        let mut counts = lock(&self.counts);
+        match checked {
+            Ok(Restored::No) => Ok(Checked::Intact),
+            Ok(Restored::Yes) => {
+                counts.restorations += 1;
+                Ok(Checked::WasChanged)
+            }
+            Err(error) => {
+                counts.failed(&error);
+                counts.unfulfilled += 1;
+                Err(AgentError::NotKnown(error))
+            }
+        }
+    }
 }
 
 impl Running {
@@ -150,7 +184,7 @@ impl Running {
         settings: Settings,
         report: impl Fn(Event) + Send + Sync + 'static,
     ) -> Result<Running, StartError> {
-        let Settings { attention, log, established } = settings;
+        let Settings { attention, log, established, notifications } = settings;
         let opened = namespace.run(|| -> Result<_, StartError> {
             let lock = Lock::take()?;
             let tools = match established {
@@ -158,9 +192,9 @@ impl Running {
                 Established::Keep => None,
             };
             let logs = (Log::open(LOG_GROUP, log)?, Log::open(AUDIT_GROUP, log)?);
-            Ok((lock, Nftables::open()?, Frames::open()?, logs, Monitor::open()?, tools))
+            Ok((lock, Nftables::open()?, Frames::open()?, logs, Monitor::open_with(notifications)?, tools, Conntrack::open()?))
         })??;
-        let (lock, nftables, frames, (log, audit_log), monitor, tools) = opened;
+        let (lock, nftables, frames, (log, audit_log), monitor, tools, conntrack) = opened;
         let shared = Arc::new(Shared {
             agent: Mutex::new(Agent::new(nftables)),
             frames: Mutex::new(frames),
@@ -168,6 +202,7 @@ impl Running {
             desk: Desk::default(),
             audit: Mutex::default(),
             totals: Mutex::default(),
+            counts: Mutex::default(),
             stop: AtomicBool::new(false),
             lock,
         });
@@ -179,6 +214,8 @@ impl Running {
             audit_log,
             audits: Book::of_audits(Limits::default()),
             monitor,
+            lookout: Lookout::new(conntrack),
+            hearing: Hearing::All,
             book: Book::new(Limits::default()),
             accepted: Book::new(Limits::default()),
             attention,
@@ -232,15 +269,28 @@ impl Running {
         });
         let mut agent = lock(&self.shared.agent);
         // What the other table cannot see must not come in before it is in force.
-        lock(&self.shared.frames).replace(&links.values().cloned().collect()).map_err(AgentError::Kept)?;
+        let framed = lock(&self.shared.frames).replace(&links.values().cloned().collect());
+        framed.map_err(|error| {
+            let mut counts = lock(&self.shared.counts);
+            counts.failed(&error);
+            counts.unfulfilled += 1;
+            AgentError::Kept(error)
+        })?;
         // Nobody reads what was denied between the change and its names.
         let mut names = self.shared.names.write().unwrap_or_else(PoisonError::into_inner);
         let mut origins = agent.origins().clone();
+        let in_vain = agent.in_vain();
         let applied = agent.apply(model, node, links)?;
         // What the table before denied may still be on its way.
         origins.extend(agent.origins().iter().map(|(number, origin)| (*number, origin.clone())));
         *names = Names::of(model, &origins);
         drop(names);
+        if let Applied::TakenOver(layout) = applied {
+            (self.report)(Event::Noticed(Notice::TookOver(layout)));
+        }
+        if in_vain > 0 {
+            (self.report)(Event::Noticed(Notice::Fulfilled { attempts: in_vain }));
+        }
         if let Some(view) = view {
             self.shared.desk.in_force(view, applied);
         }
@@ -270,11 +320,15 @@ impl Running {
     /// Holds the tables against what was applied, and puts that back if it is not there.
     pub fn check(&self) -> Result<Checked, AgentError> {
         let checked = lock(&self.shared.agent).check()?;
-        let restored = lock(&self.shared.frames).check().map_err(AgentError::NotKnown)?;
-        Ok(match (checked, restored) {
-            (Checked::Intact, Restored::Yes) => Checked::WasChanged,
-            (checked @ (Checked::Intact | Checked::WasRemoved | Checked::WasChanged | Checked::NothingWanted), _) => checked,
-        })
+        let frames = self.shared.check_frames()?;
+        Ok(if checked == Checked::Intact { frames } else { checked })
+    }
+
+    /// What the agent has done and met, in numbers.
+    pub fn counts(&self) -> Counts {
+        let of_agent = lock(&self.shared.agent).counts().clone();
+        let (others, events_lost) = (lock(&self.shared.counts).clone(), lock(&self.shared.totals).lost);
+        Counts { events_lost, ..of_agent.and(&others) }
     }
 
     /// What was denied so far, in numbers.
@@ -301,6 +355,8 @@ struct Worker {
     audit_log: Log,
     audits: Book,
     monitor: Monitor,
+    lookout: Lookout,
+    hearing: Hearing,
     book: Book,
     /// Those that were let pass.
     accepted: Book,
@@ -310,6 +366,13 @@ struct Worker {
     suspect: Option<String>,
     /// What was said last about a check that did not.
     failure: Option<String>,
+}
+
+/// Whether every notification came that the kernel had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hearing {
+    All,
+    NotAll,
 }
 
 /// Who has something to say.
@@ -338,6 +401,7 @@ impl Worker {
                 self.read_audit(report);
             }
             self.settle(report, self.start.elapsed());
+            self.lookout.look(&self.shared.counts, report);
         }
         self.settle(report, Duration::MAX);
     }
@@ -430,7 +494,16 @@ impl Worker {
     /// Finds out whether somebody else changed the table.
     fn hear(&mut self, report: &dyn Fn(Event)) {
         let heard = match self.monitor.wait(Duration::ZERO) {
-            Ok(changes) => changes.iter().find_map(stranger),
+            Ok(changes) => {
+                let hearing = if changes.contains(&Changed::Unknown) { Hearing::NotAll } else { Hearing::All };
+                lock(&self.shared.counts).resyncs += u64::from(hearing == Hearing::NotAll);
+                // The kernel goes on dropping for a while, and once is enough to be told.
+                if (self.hearing, hearing) == (Hearing::All, Hearing::NotAll) {
+                    report(Event::Noticed(Notice::Missed));
+                }
+                self.hearing = hearing;
+                changes.iter().find_map(stranger)
+            }
             Err(error) => {
                 report(Event::Failed(error.to_string()));
                 stranger(&Changed::Unknown)
@@ -445,10 +518,7 @@ impl Worker {
         let Some(by) = self.suspect.take() else { return };
         let table = lock(&self.shared.agent).check();
         // The frames have no table to be told apart by: they are part of ours.
-        let frames = lock(&self.shared.frames).check().map_err(AgentError::NotKnown).map(|it| match it {
-            Restored::Yes => Checked::WasChanged,
-            Restored::No => Checked::Intact,
-        });
+        let frames = self.shared.check_frames();
         let audit = {
             let mut agent = lock(&self.shared.agent);
             lock(&self.shared.audit).check(agent.kernel()).map_err(AgentError::NotKnown)

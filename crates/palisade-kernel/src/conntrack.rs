@@ -44,6 +44,18 @@ pub struct Connection {
     pub protocol: u8,
 }
 
+/// How the tracking of connections fares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tracking {
+    pub connections: u32,
+    /// So many there may be. Kernels before 4.18 do not say it.
+    pub most: Option<u32>,
+    /// Packets that were dropped because they could not be tracked, since the namespace was made.
+    pub dropped: u64,
+    /// Connections that nobody had answered and that made room for others.
+    pub evicted: u64,
+}
+
 /// One direction of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tuple {
@@ -109,17 +121,41 @@ impl Conntrack {
 
     /// How many connections there are, of all families and zones.
     pub fn count(&mut self) -> Result<u32, KernelError> {
-        let mut count = None;
+        Ok(self.totals()?.connections)
+    }
+
+    /// How many connections there are and may be, and what came of those that found no room. Numbers of different moments.
+    pub fn tracking(&mut self) -> Result<Tracking, KernelError> {
+        let mut tracking = self.totals()?;
+        let answer = self.socket.each(
+            question(uapi::GET_STATISTICS_OF_CPUS, flag::DUMP, 0),
+            |_| {},
+            |payload| {
+                // Each processor counts for itself.
+                let of_cpu = Attributes::of_payload(payload)?;
+                tracking.dropped += u64::from(of_cpu.u32(uapi::STATISTICS_DROP)?);
+                tracking.evicted += u64::from(of_cpu.u32(uapi::STATISTICS_EARLY_DROP)?);
+                Ok(())
+            },
+        );
+        answer.map_err(|it| failed(it, || "read what connection tracking dropped".to_owned()))?;
+        Ok(tracking)
+    }
+
+    fn totals(&mut self) -> Result<Tracking, KernelError> {
+        let mut totals = None;
         let answer = self.socket.each(
             question(uapi::GET_STATISTICS, flag::ACK, 0),
             |_| {},
             |payload| {
-                count = Some(Attributes::of_payload(payload)?.u32(uapi::STATISTICS_ENTRIES)?);
+                let read = Attributes::of_payload(payload)?;
+                let most = optional(&read, uapi::STATISTICS_MOST)?.map(u32::from_be_bytes);
+                totals = Some(Tracking { connections: read.u32(uapi::STATISTICS_ENTRIES)?, most, ..Tracking::default() });
                 Ok(())
             },
         );
         answer.map_err(|it| failed(it, || "count connections".to_owned()))?;
-        count.ok_or_else(|| KernelError::Truncated("no number of connections".to_owned()))
+        totals.ok_or_else(|| KernelError::Truncated("no number of connections".to_owned()))
     }
 
     /// All connections of a family, or of both, in order. Those that come or go meanwhile may be there or not.
@@ -376,6 +412,10 @@ mod uapi {
     pub(super) const DELETE: u16 = 2;
     pub(super) const GET_STATISTICS: u16 = 5;
     pub(super) const STATISTICS_ENTRIES: u16 = 1;
+    pub(super) const STATISTICS_MOST: u16 = 2;
+    pub(super) const GET_STATISTICS_OF_CPUS: u16 = 4;
+    pub(super) const STATISTICS_DROP: u16 = 10;
+    pub(super) const STATISTICS_EARLY_DROP: u16 = 11;
 
     pub(super) const TUPLE_ORIGINAL: u16 = 1;
     pub(super) const TUPLE_REPLY: u16 = 2;

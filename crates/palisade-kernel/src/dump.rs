@@ -36,7 +36,7 @@ pub(crate) fn counters(socket: &mut Socket, of: Table) -> Result<Vec<Counted>, K
 }
 
 /// Reads something of which nothing changes meanwhile.
-fn steady<T>(socket: &mut Socket, mut read: impl FnMut(&mut Socket) -> Result<T, KernelError>) -> Result<T, KernelError> {
+pub(crate) fn steady<T>(socket: &mut Socket, mut read: impl FnMut(&mut Socket) -> Result<T, KernelError>) -> Result<T, KernelError> {
     for _ in 0..ATTEMPTS {
         let before = generation(socket)?;
         let read = read(socket);

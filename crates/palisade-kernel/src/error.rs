@@ -113,6 +113,27 @@ pub enum KernelError {
 }
 
 impl KernelError {
+    /// The number or the kind of what went wrong, for whoever counts such things.
+    pub fn reason(&self) -> String {
+        let errno = |errno: &Errno| format!("{errno:?}");
+        match self {
+            KernelError::NoPermission => "EPERM".to_owned(),
+            KernelError::NoSupport(it) | KernelError::NoPart { errno: it, .. } | KernelError::Connections { errno: it, .. } => errno(it),
+            KernelError::Grace(it) | KernelError::Socket { errno: it, .. } | KernelError::Network { errno: it, .. } => errno(it),
+            // The first is what the others come from.
+            KernelError::Refused(refusals) | KernelError::ServicesRefused(refusals) => {
+                refusals.first().map_or_else(|| "refused".to_owned(), |it| errno(&it.errno))
+            }
+            KernelError::Overrun => "ENOBUFS".to_owned(),
+            KernelError::Timeout(_) => "timeout".to_owned(),
+            KernelError::Truncated(_) => "unreadable".to_owned(),
+            KernelError::Outdated { .. } | KernelError::Unsteady(_) | KernelError::UnsteadyNetwork { .. } => "changed-meanwhile".to_owned(),
+            KernelError::Unwritable { .. } | KernelError::Service { .. } => "unwritable".to_owned(),
+            KernelError::LogTaken(_) | KernelError::LogOptions { .. } => "log".to_owned(),
+            KernelError::Foreign { .. } => "foreign".to_owned(),
+        }
+    }
+
     /// What the kernel refused, unless it is for want of permission.
     pub(crate) fn refused(attempt: Attempt, object: NetworkObject, errno: Errno) -> KernelError {
         if errno == Errno::EPERM { KernelError::NoPermission } else { KernelError::Network { attempt, object, errno } }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use nix::errno::Errno;
-use palisade_nft::{Cause, Change, Counted, Expected, Refused, Ruleset, Statement, Table, Transaction, apply, encode};
+use palisade_nft::{Cause, Change, Counted, Expected, Layout, Refused, Ruleset, Statement, Table, Transaction, apply, encode};
 
 use crate::error::{KernelError, Refusal};
 use crate::kernel::Kernel;
@@ -95,7 +95,7 @@ impl Fake {
             match change {
                 Change::DeleteTable | Change::FlushTable => self.counts.clear(),
                 Change::DeleteChain(name) | Change::FlushChain(name) => self.counts.retain(|(chain, _), _| chain != name),
-                Change::AddTable | Change::AddChain { .. } | Change::AppendRule { .. } => {}
+                Change::AddTable(_) | Change::AddChain { .. } | Change::AppendRule { .. } => {}
                 Change::AddDevices { .. } | Change::DeleteDevices { .. } => {}
                 Change::AddMap { .. } | Change::DeleteMap(_) | Change::AddElements { .. } | Change::DeleteElements { .. } => {}
             }
@@ -140,6 +140,10 @@ impl Kernel for Fake {
 
     fn standing(&mut self) -> Result<Vec<Table>, KernelError> {
         self.call(|fake| Ok(fake.tables.keys().copied().filter(|it| Table::ALL.contains(it)).collect()))
+    }
+
+    fn layout(&mut self) -> Result<Option<Layout>, KernelError> {
+        self.call(|fake| Ok(fake.tables.get(&Table::Own).map(|it| it.layout)))
     }
 
     fn dump(&mut self) -> Result<Option<Ruleset>, KernelError> {

@@ -9,6 +9,7 @@ use palisade_netlink::{Attributes, Writer};
 use palisade_nft::Object;
 use palisade_nft::uapi::{chain, data, flag, message, rule, table};
 
+use crate::dump::steady;
 use crate::error::KernelError;
 use crate::socket::{Question, Socket, Unanswered};
 use crate::transaction::Transaction;
@@ -88,33 +89,40 @@ impl Frames {
         self.raw()?.is_for(links)
     }
 
-    /// The table as the kernel tells it.
+    /// The table as the kernel tells it, in one state of it.
     pub fn raw(&mut self) -> Result<FramesDump, KernelError> {
-        // What is asked for is told of all tables of the family, and all of it names its table in the same place.
-        let own = |payload: &Vec<u8>| {
-            Attributes::of_payload(payload).and_then(|it| it.text(chain::TABLE).map(str::to_owned)) == Ok(TABLE.to_owned())
-        };
-        let mut ask = |kind| -> Result<Vec<Vec<u8>>, KernelError> { Ok(self.ask(kind)?.into_iter().filter(own).collect()) };
-        Ok(FramesDump { tables: ask(message::GET_TABLE)?, chains: ask(message::GET_CHAIN)?, rules: ask(message::GET_RULE)? })
+        steady(&mut self.socket, |socket| {
+            let mut of_kind = |kind| -> Result<Vec<Vec<u8>>, KernelError> { Ok(ask(socket, kind)?.into_iter().filter(is_own).collect()) };
+            Ok(FramesDump {
+                tables: of_kind(message::GET_TABLE)?,
+                chains: of_kind(message::GET_CHAIN)?,
+                rules: of_kind(message::GET_RULE)?,
+            })
+        })
     }
+}
 
-    fn ask(&mut self, kind: u16) -> Result<Vec<Vec<u8>>, KernelError> {
-        let mut payloads = Vec::new();
-        let question = Question { kind, flags: flag::DUMP, family: NETDEV, resource: 0 };
-        let answer = self.socket.each(
-            question,
-            |_| {},
-            |payload| {
-                payloads.push(payload.to_vec());
-                Ok(())
-            },
-        );
-        match answer {
-            Ok(()) => Ok(payloads),
-            Err(Unanswered::Refused(errno)) => Err(KernelError::Socket { doing: "read the table of frames", errno }),
-            Err(Unanswered::TooLong) => Err(KernelError::Truncated("a question that is too long".to_owned())),
-            Err(Unanswered::Failed(error)) => Err(error),
-        }
+/// What is asked for is told of all tables of the family, and all of it names its table in the same place.
+fn is_own(payload: &Vec<u8>) -> bool {
+    Attributes::of_payload(payload).and_then(|it| it.text(chain::TABLE).map(str::to_owned)) == Ok(TABLE.to_owned())
+}
+
+fn ask(socket: &mut Socket, kind: u16) -> Result<Vec<Vec<u8>>, KernelError> {
+    let mut payloads = Vec::new();
+    let question = Question { kind, flags: flag::DUMP, family: NETDEV, resource: 0 };
+    let answer = socket.each(
+        question,
+        |_| {},
+        |payload| {
+            payloads.push(payload.to_vec());
+            Ok(())
+        },
+    );
+    match answer {
+        Ok(()) => Ok(payloads),
+        Err(Unanswered::Refused(errno)) => Err(KernelError::Socket { doing: "read the table of frames", errno }),
+        Err(Unanswered::TooLong) => Err(KernelError::Truncated("a question that is too long".to_owned())),
+        Err(Unanswered::Failed(error)) => Err(error),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What takes transactions and shows what came of them.
 
-use palisade_nft::{Counted, Ruleset, Table, Transaction};
+use palisade_nft::{Counted, Layout, Ruleset, Table, Transaction};
 
 use crate::error::KernelError;
 
@@ -19,6 +19,9 @@ pub trait Kernel {
 
     /// Our tables that are there, of those that decide.
     fn standing(&mut self) -> Result<Vec<Table>, KernelError>;
+
+    /// The layout that the own table says it has, whatever else is in it. None if there is no table.
+    fn layout(&mut self) -> Result<Option<Layout>, KernelError>;
 
     /// The own table, or None if there is none. It is of one state: what changes meanwhile is read again.
     ///

@@ -32,7 +32,7 @@ mod socket;
 mod sysctl;
 mod transaction;
 
-pub use conntrack::{Connection, Conntrack, Deleted, Status, Transport, Tuple};
+pub use conntrack::{Connection, Conntrack, Deleted, Status, Tracking, Transport, Tuple};
 pub use environment::{BaseChain, Environment, Filter, FilterSide, Flowtable, LinkFacts, Stirred, StrayRule, TableOf, Watch, Way, Xdp};
 pub use error::{Attempt, KernelError, NetworkObject, Refusal};
 pub use fake::{Fake, Fault};

@@ -12,8 +12,6 @@ use crate::socket::{Socket, Unasked};
 
 /// `NFNLGRP_NFTABLES` is group 7.
 const GROUPS: u32 = 1 << 6;
-/// A transaction of a hundred thousand elements fits.
-const RECEIVE_BUFFER: usize = 32 * 1024 * 1024;
 /// How many datagrams one `wait` takes.
 const DATAGRAMS: usize = 16 * 1024;
 
@@ -60,9 +58,17 @@ pub enum Changed {
 }
 
 impl Monitor {
+    /// Bytes that may wait until they are read: a transaction of a hundred thousand elements fits.
+    pub const RECEIVE_BUFFER: usize = 32 * 1024 * 1024;
+
     /// Changes after this call are heard of.
     pub fn open() -> Result<Monitor, KernelError> {
-        let socket = Socket::open_to(GROUPS, RECEIVE_BUFFER)?;
+        Monitor::open_with(Monitor::RECEIVE_BUFFER)
+    }
+
+    /// The same with room for so many bytes that were not read yet.
+    pub fn open_with(receive_buffer: usize) -> Result<Monitor, KernelError> {
+        let socket = Socket::open_to(GROUPS, receive_buffer)?;
         Ok(Monitor { socket, touched: BTreeSet::new(), overrun: Overrun::No })
     }
 

@@ -1,7 +1,7 @@
 //! The table `inet palisade` of one network namespace.
 
 use nix::errno::Errno;
-use palisade_nft::{Counted, Dump, Expected, Ruleset, Table, Transaction, encode};
+use palisade_nft::{Counted, Dump, Expected, Layout, Ruleset, Table, Transaction, encode};
 
 use crate::dump;
 use crate::error::KernelError;
@@ -18,7 +18,16 @@ pub struct Nftables {
 impl Nftables {
     /// Connects, and finds out whether there is permission and support.
     pub fn open() -> Result<Nftables, KernelError> {
-        let mut socket = Socket::open()?;
+        Nftables::of(Socket::open()?)
+    }
+
+    /// Connects with a socket that sends and receives no more than so many bytes at once; the kernel rounds up what is less than it can do with.
+    /// A transaction that does not fit is refused before anything of it is done (EMSGSIZE).
+    pub fn open_within(send_buffer: usize, receive_buffer: usize) -> Result<Nftables, KernelError> {
+        Nftables::of(Socket::open_to(0, receive_buffer)?.limited_to(send_buffer))
+    }
+
+    fn of(mut socket: Socket) -> Result<Nftables, KernelError> {
         match dump::generation(&mut socket) {
             Ok(_) => Ok(Nftables { socket }),
             Err(error) => Err(without_support(error)),
@@ -82,6 +91,11 @@ impl Kernel for Nftables {
             standing.extend(dump::table(&mut self.socket, table)?.map(|_| table));
         }
         Ok(standing)
+    }
+
+    fn layout(&mut self) -> Result<Option<Layout>, KernelError> {
+        let table = dump::table(&mut self.socket, Table::Own)?;
+        table.map(|it| palisade_nft::layout(&it)).transpose().map_err(|odd| KernelError::Truncated(odd.0))
     }
 
     fn dump(&mut self) -> Result<Option<Ruleset>, KernelError> {

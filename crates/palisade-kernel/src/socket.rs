@@ -36,6 +36,8 @@ pub(crate) struct Socket {
     fd: OwnedFd,
     sequence: u32,
     send_buffer: usize,
+    /// It may grow up to this.
+    most_to_send: usize,
     buffer: Vec<u8>,
     unread: Unread,
 }
@@ -95,7 +97,12 @@ impl Socket {
         let patience = TimeVal::new(i64::try_from(PATIENCE).unwrap_or(i64::MAX), 0);
         setsockopt(&fd, sockopt::ReceiveTimeout, &patience).map_err(failed("set the patience of a netlink socket"))?;
         setsockopt(&fd, sockopt::RcvBufForce, &receive_buffer).map_err(failed("set the receive buffer"))?;
-        Ok(Socket { fd, sequence: 1, send_buffer: 0, buffer: vec![0; REPLY], unread: Unread::Nothing })
+        Ok(Socket { fd, sequence: 1, send_buffer: 0, most_to_send: usize::MAX, buffer: vec![0; REPLY], unread: Unread::Nothing })
+    }
+
+    /// The same with a send buffer that does not grow beyond some bytes.
+    pub(crate) fn limited_to(self, most_to_send: usize) -> Socket {
+        Socket { most_to_send, ..self }
     }
 
     /// The number that the next message must have.
@@ -266,7 +273,7 @@ impl Socket {
         if self.unread == Unread::Leftovers {
             self.clear();
         }
-        let wanted = SEND_BUFFER.max(bytes.len().saturating_mul(2));
+        let wanted = SEND_BUFFER.max(bytes.len().saturating_mul(2)).min(self.most_to_send);
         if self.send_buffer < wanted {
             setsockopt(&self.fd, sockopt::SndBufForce, &wanted).map_err(failed("set the send buffer"))?;
             self.send_buffer = wanted;

@@ -45,6 +45,10 @@ pub enum Request {
     },
     /// What each rule has counted.
     Counted,
+    /// What the agents have counted.
+    Metrics {
+        form: MetricsForm,
+    },
     /// Whether the kernels of all nodes, or of one, do what policy says.
     Verify {
         node: Option<String>,
@@ -83,6 +87,15 @@ pub struct ProbeRequest {
 pub enum Output {
     Text,
     Json,
+}
+
+/// How numbers are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MetricsForm {
+    Text,
+    Json,
+    /// As Prometheus reads them.
+    Prometheus,
 }
 
 /// A part of an answer.

@@ -9,7 +9,7 @@ const ITSELF: usize = 64;
 /// Probes in flight, and connections of listeners.
 const SPEAKING: usize = 256 + 1_024;
 /// A namespace, its links, and what an agent and the Services have open.
-const NODE: usize = 16;
+const NODE: usize = 17;
 /// A namespace and its links.
 const POD: usize = 2;
 

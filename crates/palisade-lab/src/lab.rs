@@ -9,7 +9,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use palisade_agent::{
-    AgentError, Attention, Denial, Established, Event, Held, RuleCount, Running, Settings, StartError, Swept, Totals, Watched, verification,
+    AgentError, Attention, Counts, Denial, Established, Event, Held, RuleCount, Running, Settings, StartError, Swept, Totals, Watched,
+    verification,
 };
 use palisade_kernel::{KernelError, Namespace, Services};
 use palisade_model::{ContainerPort, EndpointId, Model, NodeId, PodName};
@@ -333,6 +334,11 @@ impl Lab {
             watched.extend(node.agent.watched()?);
         }
         Ok(watched)
+    }
+
+    /// What the agent of each node has done and met, in numbers.
+    pub fn counts(&self) -> BTreeMap<Box<str>, Counts> {
+        self.nodes.iter().map(|(name, node)| (name.clone(), node.agent.counts())).collect()
     }
 
     /// What all nodes have denied so far, in numbers.

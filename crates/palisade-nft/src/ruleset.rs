@@ -6,6 +6,8 @@ use std::net::IpAddr;
 
 use palisade_model::{Direction, Reason, RuleRef};
 
+use crate::layout::Layout;
+
 /// The NFLOG group that denied packets are sent to.
 pub const LOG_GROUP: u16 = 4791;
 
@@ -24,6 +26,8 @@ pub(crate) const INGRESS_PRIORITY: i32 = -500;
 /// Everything in the table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ruleset {
+    /// What the table says of itself.
+    pub layout: Layout,
     /// By name.
     pub chains: BTreeMap<String, Chain>,
     /// Address → number, by name: programs of local pods, classes of known addresses.

@@ -9,6 +9,7 @@ mod exposure;
 mod lab;
 mod lint;
 mod matrix;
+mod metrics;
 mod overrides;
 mod status;
 mod verify;
@@ -25,6 +26,7 @@ pub use exposure::{Exposed, Exposure, ExposureExample, ExposureLabelled, Exposur
 pub use lab::{Found, LabNode, LabPod, LabService, LabStatus, Probe, ProbeReport};
 pub use lint::{LintFinding, LintPlace, LintReport, LintRule};
 pub use matrix::{Matrix, MatrixEnd, MatrixRow, MatrixTraffic};
+pub use metrics::{Metrics, MetricsCounter, MetricsLabel, MetricsNode};
 pub use overrides::{
     OverriddenBy, OverriddenExtent, OverriddenPart, OverriddenPolicy, Override, OverrideComparison, OverridePair, OverrideReport,
     OverrideRule, OverrideTie, OverrideTieKind, OverridingPolicy,

@@ -546,6 +546,8 @@ pub(crate) enum SchemaOf {
     ProbeReport,
     /// The schema of `lab status -o json`
     LabStatus,
+    /// The schema of `lab metrics -o json`
+    Metrics,
     /// The schema of each line of `lab denied -o json`
     Denial,
     /// The schema of `verify -o json`

@@ -114,6 +114,7 @@ fn denials(heard: &Receiver<NodeEvent>) -> String {
             | Event::Cut(_)
             | Event::Bypassed(_)
             | Event::Restored { .. }
+            | Event::Noticed(_)
             | Event::Failed(_) => {}
         }
     }

@@ -20,6 +20,8 @@ pub(crate) const NAMES: &[(&str, &str, &str)] = &[
     ("Status", "kind", "the answer of `palisade status`"),
     ("ProbeReport", "kind", "the answer of `palisade lab probe`"),
     ("LabStatus", "kind", "the answer of `palisade lab status`"),
+    ("Metrics", "kind", "the answer of `palisade lab metrics`"),
+    ("palisade_*_total", "Prometheus metrics", "what agents count: `palisade lab metrics -o prometheus`"),
     ("Denial", "kind", "a denied connection: a line of `palisade lab denied`"),
     ("Verification", "kind", "the answer of `palisade verify` and of `palisade lab verify`"),
     ("KernelDump", "kind", "what a kernel holds: the file of `palisade verify --save-dump`"),

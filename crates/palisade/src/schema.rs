@@ -22,6 +22,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<Outcome> {
         SchemaOf::Status => schema_of::<v1::Status>()?,
         SchemaOf::ProbeReport => schema_of::<v1::ProbeReport>()?,
         SchemaOf::LabStatus => schema_of::<v1::LabStatus>()?,
+        SchemaOf::Metrics => schema_of::<v1::Metrics>()?,
         SchemaOf::Denial => schema_of::<v1::Denial>()?,
         SchemaOf::Verification => schema_of::<v1::Verification>()?,
         SchemaOf::Cut => schema_of::<v1::Cut>()?,

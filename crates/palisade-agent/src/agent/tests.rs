@@ -95,7 +95,10 @@ fn the_first_model_is_loaded_and_the_next_are_differences() {
 
 #[test]
 fn a_table_of_an_earlier_run_is_replaced_whatever_it_holds() {
-    let tables = [vec![Change::AddTable], vec![Change::AddTable, Change::AddChain { name: "forward".to_owned(), hook: None }]];
+    let tables = [
+        vec![Change::AddTable(Layout::CURRENT)],
+        vec![Change::AddTable(Layout::CURRENT), Change::AddChain { name: "forward".to_owned(), hook: None }],
+    ];
     for changes in tables {
         let mut agent = agent();
         agent.meddle(changes);
@@ -214,10 +217,15 @@ fn after_an_answer_that_stays_unknown_the_table_is_read() {
 /// Whoever comes next finds the table in any state that a change goes through, and others beside it.
 #[test]
 fn who_dies_anywhere_in_a_change_leaves_what_the_next_can_go_on_from() {
-    let layout = |agent: &mut Agent<Fake>| agent.meddle(vec![Change::FlushChain("input".to_owned())]);
+    let shape = |agent: &mut Agent<Fake>| agent.meddle(vec![Change::FlushChain("input".to_owned())]);
+    let layout = |agent: &mut Agent<Fake>| {
+        let mut other = Agent::of_layout(agent.kernel.clone(), Layout::Version(0));
+        other.take(&[80]).unwrap();
+        agent.kernel = other.kernel;
+    };
     let nothing = |_: &mut Agent<Fake>| {};
     type Meddle = fn(&mut Agent<Fake>);
-    let cases: [(Meddle, bool); 2] = [(nothing, false), (layout, true)];
+    let cases: [(Meddle, bool); 3] = [(nothing, false), (shape, true), (layout, true)];
     for (meddle, beside) in cases {
         let mut met = false;
         for calls in 0.. {
@@ -242,6 +250,71 @@ fn who_dies_anywhere_in_a_change_leaves_what_the_next_can_go_on_from() {
     }
 }
 
+/// What a chain of the same name means in another layout is not known: nothing of it is built on, and nothing of it is read.
+#[test]
+fn a_table_of_another_layout_is_replaced_whole_in_either_direction() {
+    let layouts = [Layout::Version(0), Layout::CURRENT, Layout::Unmarked, Layout::Version(2)];
+    let mut kernel = Fake::new();
+    let mut before = None;
+    for layout in layouts.into_iter().chain(layouts).rev() {
+        let mut agent = Agent::of_layout(kernel, layout);
+        let expected = before.map_or(Applied::Loaded, Applied::TakenOver);
+        let graces = agent.kernel.graces();
+        assert_eq!(agent.take(&[80]), Ok(expected), "{layout}");
+        // The first stands alone; the others go through a table beside, which packets leave before it is gone.
+        assert_eq!(agent.kernel.graces() - graces, if before.is_some() { 5 } else { 1 }, "{layout}");
+        assert_eq!(agent.kernel.layout(), Ok(Some(layout)));
+        assert_eq!(agent.kernel.standing(), Ok(vec![Table::Own]));
+        assert_eq!(agent.take(&[80]), Ok(Applied::Unchanged));
+        let mut same = Agent::of_layout(agent.kernel, layout);
+        assert!(matches!(same.take(&[81]), Ok(Applied::Changed(_))), "{layout}");
+        (kernel, before) = (same.kernel, Some(layout));
+    }
+}
+
+#[test]
+fn what_is_done_and_met_is_counted() {
+    let mut agent = agent();
+    agent.fail([Fault::Before(refused(Errno::EBUSY)), Fault::Before(refused(Errno::EINTR))]);
+    agent.take(&[80]).unwrap();
+    // A load is two commits, and what passes was met twice.
+    let failures = |counts: &[(&str, u64)]| counts.iter().map(|(reason, count)| ((*reason).to_owned(), *count)).collect();
+    let loaded = Counts { commits: 2, retries: 2, failures: failures(&[("EBUSY", 1), ("EINTR", 1)]), ..Counts::default() };
+    assert_eq!(agent.counts(), &loaded);
+    agent.take(&[80]).unwrap();
+    assert_eq!(agent.counts(), &loaded);
+    agent.fail([Fault::Before(refused(Errno::ENOMEM))]);
+    agent.take(&[81]).unwrap_err();
+    agent.fail([Fault::Before(KernelError::Socket { doing: "send to the kernel", errno: Errno::EMSGSIZE })]);
+    agent.take(&[81]).unwrap_err();
+    assert_eq!(agent.in_vain(), 2);
+    let more = [("EBUSY", 1), ("EINTR", 1), ("EMSGSIZE", 1), ("ENOMEM", 1)];
+    assert_eq!(agent.counts(), &Counts { unfulfilled: 2, failures: failures(&more), ..loaded.clone() });
+    agent.take(&[81]).unwrap();
+    assert_eq!(agent.in_vain(), 0);
+    let commits = agent.counts().commits;
+    assert!(commits > 2);
+    agent.meddle(vec![Change::FlushChain("input".to_owned())]);
+    agent.check().unwrap();
+    let Counts { restorations, replacements, takeovers, .. } = *agent.counts();
+    assert_eq!((restorations, replacements, takeovers), (1, 1, 0));
+    let mut other = Agent::of_layout(agent.kernel, Layout::Version(2));
+    other.take(&[80]).unwrap();
+    let Counts { restorations, replacements, takeovers, .. } = *other.counts();
+    assert_eq!((restorations, replacements, takeovers), (0, 1, 1));
+}
+
+#[test]
+fn a_check_puts_back_the_layout_as_well() {
+    let mut agent = agent();
+    agent.take(&[80]).unwrap();
+    let mut other = Agent::of_layout(agent.kernel.clone(), Layout::Version(2));
+    other.take(&[80]).unwrap();
+    agent.kernel = other.kernel;
+    assert_eq!(agent.check(), Ok(Checked::WasChanged));
+    agent.assert_holds(&[80]);
+}
+
 /// A pod of another node is one commit, and a policy is some, with packets let go between them.
 #[test]
 fn between_steps_packets_are_waited_for() {
@@ -257,7 +330,7 @@ fn between_steps_packets_are_waited_for() {
 #[test]
 fn a_difference_that_does_not_fit_the_table_becomes_a_load() {
     let gone = |agent: &mut Agent<Fake>| agent.meddle(vec![Change::DeleteTable]);
-    let empty = |agent: &mut Agent<Fake>| agent.meddle(vec![Change::DeleteTable, Change::AddTable]);
+    let empty = |agent: &mut Agent<Fake>| agent.meddle(vec![Change::DeleteTable, Change::AddTable(Layout::CURRENT)]);
     for meddle in [gone, empty] {
         let mut agent = agent();
         agent.take(&[80]).unwrap();

@@ -78,7 +78,7 @@ impl Desk {
         match applied {
             Applied::Unchanged | Applied::Changed(_) => {}
             // What was in force before is not known.
-            Applied::Loaded => touched.absorb(Touched::all()),
+            Applied::Loaded | Applied::TakenOver(_) => touched.absorb(Touched::all()),
         }
         // Who has an address now has made way for what the one before left.
         touched.left.retain(|it, _| !view.is_pod(*it));

@@ -34,6 +34,9 @@ fn help(kind: DifferenceKind) -> &'static str {
     match kind {
         DifferenceKind::TableMissing => "an agent puts it back at once; without one, `palisade verify --repair` does",
         DifferenceKind::TableDormant => "`palisade verify --repair` switches it on again; find out who set the flag",
+        DifferenceKind::TableLayout => {
+            "an agent of this version replaces it whole, and so does `palisade verify --repair`; nothing opens meanwhile"
+        }
         DifferenceKind::ChainMissing
         | DifferenceKind::ChainMoved
         | DifferenceKind::RuleMissing

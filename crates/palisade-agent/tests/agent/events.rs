@@ -131,7 +131,8 @@ fn what_a_policy_wants_logged_is_told_once_and_passes_all_the_same() {
             Event::Accepted(it) => Some(("accepted", it.port, Some(it.by.rule.clone()))),
             Event::Denied(it) => Some(("denied", it.port, None)),
             Event::DeniedAgain(_) | Event::Suppressed { .. } | Event::AcceptedMore { .. } | Event::Cut(_) | Event::Bypassed(_) => None,
-            Event::Would(_) | Event::WouldMore { .. } | Event::Lost(_) | Event::Restored { .. } | Event::Failed(_) => None,
+            Event::Would(_) | Event::WouldMore { .. } | Event::Lost(_) => None,
+            Event::Restored { .. } | Event::Noticed(_) | Event::Failed(_) => None,
         }));
     }
     assert_eq!(told, [("accepted", Some(80), Some(rule.clone())), ("denied", Some(9), None), ("accepted", Some(81), Some(rule))]);

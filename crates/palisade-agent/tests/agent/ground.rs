@@ -106,6 +106,11 @@ pub(crate) fn links() -> BTreeMap<EndpointId, String> {
 
 /// The pod may call nobody but at some ports; with none, not at all.
 pub(crate) fn model(ports: &[u16]) -> Model {
+    model_of("TCP", ports)
+}
+
+/// The same for ports of a protocol.
+pub(crate) fn model_of(protocol: &str, ports: &[u16]) -> Model {
     let pod = format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{namespace: x, name: a}}\n\
          spec: {{nodeName: node-1, containers: [{{name: m, image: i}}]}}\nstatus: {{podIPs: [{{ip: {POD}}}]}}\n"
@@ -116,7 +121,7 @@ pub(crate) fn model(ports: &[u16]) -> Model {
              spec: {{podSelector: {{}}, policyTypes: [Ingress, Egress], egress: [{rules}]}}\n"
         )
     };
-    let ports: Vec<String> = ports.iter().map(|it| format!("{{port: {it}}}")).collect();
+    let ports: Vec<String> = ports.iter().map(|it| format!("{{port: {it}, protocol: {protocol}}}")).collect();
     let rules = if ports.is_empty() { String::new() } else { format!("{{ports: [{}]}}", ports.join(", ")) };
     let model = snapshot("cluster.yaml", &(pod + &policy(&rules))).model;
     assert_eq!((model.endpoints.len(), model.nodes.len()), (1, 1));

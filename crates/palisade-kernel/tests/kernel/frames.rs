@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, UdpSocket};
 use std::os::fd::AsRawFd as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, sendto, socket};
-use palisade_kernel::{Frames, Restored};
+use palisade_kernel::{Frames, KernelError, Nftables, Restored};
+use palisade_nft::Ruleset;
 
-use crate::ground::{Cluster, exchange_datagram, nft, open_links};
+use crate::ground::{Cluster, exchange_datagram, nft, open_links, say};
 
 /// An IPv4 datagram with a source that nobody here has.
 fn datagram(to: IpAddr, port: u16, mark: u8) -> Vec<u8> {
@@ -90,4 +92,35 @@ fn a_frame_with_tags_brings_no_foreign_source_in() {
     frames.replace(&BTreeSet::new()).unwrap();
     let left = cluster.node.run(|| nft(&["list", "tables"], "")).unwrap();
     assert_eq!(left.as_deref(), Some(""));
+}
+
+/// A dump that a change comes between says nothing about the table, and nothing is wrong with it.
+#[test]
+fn changes_of_other_tables_do_not_get_in_the_way_of_a_look() {
+    let Some(cluster) = Cluster::create(1) else { return };
+    let mut frames = cluster.node.run(|| Frames::open().unwrap()).unwrap();
+    frames.replace(&BTreeSet::from(["pod1".to_owned()])).unwrap();
+    let mut others = cluster.node.run(|| Nftables::open().unwrap()).unwrap();
+    let done = AtomicBool::new(false);
+    let (mut intact, mut unsteady) = (0, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..3_000 {
+                others.load(&Ruleset::default()).unwrap();
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        while !done.load(Ordering::Relaxed) {
+            match frames.check() {
+                Ok(Restored::No) => intact += 1,
+                Err(KernelError::Unsteady(attempts)) => {
+                    assert!(attempts > 1);
+                    unsteady += 1;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    });
+    assert_eq!(frames.check(), Ok(Restored::No));
+    say(&format!("{intact} looks found the frames intact, {unsteady} could not tell"));
 }

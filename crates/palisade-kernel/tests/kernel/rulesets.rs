@@ -346,7 +346,7 @@ pub(crate) fn compare_with_nft(name: &str, ruleset: &Ruleset) {
         lines.sort();
         lines.join("\n")
     };
-    assert!(ours.contains("\tcomment \"Kubernetes network policy, written by palisade\"\n"), "{ours}");
+    assert!(ours.contains("\tcomment \"Kubernetes network policy, written by palisade (layout 1)\"\n"), "{ours}");
     assert!(lines(&ours) == lines(&theirs), "{name}: ours\n{ours}\nnft's\n{theirs}");
     let code = |text: &str| text.lines().filter(|it| it.starts_with("  ")).map(str::to_owned).collect::<Vec<String>>();
     assert!(!code(&our_code).is_empty());

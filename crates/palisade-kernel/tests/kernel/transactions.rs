@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use nix::errno::Errno;
 use palisade_kernel::{Counted, Fake, Fault, Kernel, KernelError, Links, Nftables, Object, Refusal};
-use palisade_nft::{Address, Chain, Change, DataMap, Hook, Map, Match, Rule, Ruleset, Statement, Table, Transaction, Verdict};
+use palisade_nft::{Address, Chain, Change, DataMap, Hook, Layout, Map, Match, Rule, Ruleset, Statement, Table, Transaction, Verdict};
 
 use crate::ground::{add_links, in_netns, say};
 use crate::rulesets::{assert_read_back, large, scenarios};
@@ -60,7 +60,7 @@ fn check_generations(kernel: &mut dyn Kernel, disturb: impl Fn()) {
     assert_eq!(kernel.commit_at(first, &Transaction::default()), outdated);
     assert_eq!(kernel.commit_at(second, &Transaction::default()), Ok(()));
     // A refusal is no change, and neither is nothing.
-    kernel.commit(&Transaction { table: Table::Own, changes: vec![Change::AddTable] }).unwrap_err();
+    kernel.commit(&Transaction { table: Table::Own, changes: vec![Change::AddTable(Layout::CURRENT)] }).unwrap_err();
     kernel.commit(&Transaction::default()).unwrap();
     assert_eq!((kernel.generation(), kernel.dump()), (Ok(second), Ok(Some(large(2)))));
     disturb();

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use palisade_agent::{Established, Event};
+use palisade_agent::{Established, Event, Notice};
 use palisade_engine::Decision;
 use palisade_kernel::{KernelError, Namespace, set_sysctl};
 use palisade_model::NodeId;
@@ -290,6 +290,9 @@ impl Soak {
                 Event::Suppressed { .. } | Event::Accepted(_) | Event::AcceptedMore { .. } | Event::Would(_) | Event::WouldMore { .. } => {}
                 Event::Restored { checked, by } => self.incidents.push(format!("change {number}, {node}: {checked:?} by {by}")),
                 Event::Bypassed(finding) => self.incidents.push(format!("change {number}, {node}: {}", finding.sentence)),
+                // Nothing is wrong with a table that was looked at once more.
+                Event::Noticed(Notice::Missed) => {}
+                Event::Noticed(notice) => self.incidents.push(format!("change {number}, {node}: {notice}")),
                 Event::Failed(why) => self.incidents.push(format!("change {number}, {node}: {why}")),
             }
         }

@@ -138,7 +138,7 @@ fn as_told(event: Event) -> Option<Told> {
         }
         Event::Failed(error) => panic!("{error}"),
         Event::Denied(_) | Event::DeniedAgain(_) | Event::Suppressed { .. } | Event::Accepted(_) | Event::AcceptedMore { .. } => None,
-        Event::WouldMore { .. } | Event::Lost(_) | Event::Restored { .. } | Event::Cut(_) | Event::Bypassed(_) => None,
+        Event::WouldMore { .. } | Event::Lost(_) | Event::Restored { .. } | Event::Cut(_) | Event::Bypassed(_) | Event::Noticed(_) => None,
     }
 }
 

@@ -136,7 +136,8 @@ impl World {
                 Event::Cut(it) => cuts.push((node, *it)),
                 Event::Failed(error) => panic!("{node}: {error}"),
                 Event::Denied(_) | Event::DeniedAgain(_) | Event::Lost(_) | Event::Restored { .. } | Event::Bypassed(_) => {}
-                Event::Suppressed { .. } | Event::Accepted(_) | Event::AcceptedMore { .. } | Event::Would(_) | Event::WouldMore { .. } => {}
+                Event::Suppressed { .. } | Event::Noticed(_) | Event::Accepted(_) | Event::AcceptedMore { .. } => {}
+                Event::Would(_) | Event::WouldMore { .. } => {}
             }
         }
         cuts

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use palisade_netlink::{Attributes, Odd};
 
+use crate::layout::Layout;
 use crate::netlink::encode::{hook_number, hook_priority, read_comment};
 use crate::netlink::map::{self, Element, Shape};
 use crate::netlink::uapi::{chain, element, rule as rule_attribute, set, table};
@@ -64,10 +65,19 @@ pub fn decode(dump: &Dump) -> Result<Ruleset, Foreign> {
     let name =
         Attributes::of_payload(&dump.table).and_then(|it| it.text(table::NAME).map(str::to_owned)).map_err(foreign(&Object::Table))?;
     let of = if name == Table::Audit.name() { Table::Audit } else { Table::Own };
-    let mut ruleset = Ruleset { chains: read_chains(of, dump)?, ..Ruleset::default() };
+    let layout = layout(&dump.table).map_err(foreign(&Object::Table))?;
+    let mut ruleset = Ruleset { layout, chains: read_chains(of, dump)?, ..Ruleset::default() };
     let protocols = read_maps(dump, &mut ruleset)?;
     read_rules(dump, &protocols, &mut ruleset)?;
     Ok(ruleset)
+}
+
+/// The mark in the one answer about a table.
+pub fn layout(table: &[u8]) -> Result<Layout, Odd> {
+    let from = Attributes::of_payload(table)?;
+    // Whatever else somebody keeps there is no mark of ours.
+    let comment = from.find(table::USERDATA).and_then(|it| read_comment(it).ok());
+    Ok(comment.map_or(Layout::Unmarked, |it| Layout::of_comment(&it)))
 }
 
 /// What an answer says about a set, if it is one of ours.

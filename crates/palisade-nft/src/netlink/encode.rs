@@ -14,8 +14,6 @@ use crate::ruleset::{Hook, INGRESS_PRIORITY, LinkName, Match, Rule, Statement, V
 use crate::transaction::map::Map;
 use crate::transaction::{Change, Places, Table, Transaction};
 
-/// What `nft list` shows whoever wonders where the table comes from.
-const TABLE_COMMENT: &str = "Kubernetes network policy, written by palisade";
 /// Limits of nft, in bytes.
 const COMMENT: usize = 128;
 /// A list of elements is one attribute, and an attribute has 65,535 bytes at most.
@@ -36,10 +34,12 @@ const ADD: u16 = flag::CREATE | flag::EXCLUSIVE;
 fn write(batch: &mut Batch, sets: &mut Sets, object: Object, change: &Change) -> Result<(), Unwritable> {
     let own = batch.table.name();
     match change {
-        Change::AddTable => batch.push(object, message::NEW_TABLE, ADD, |writer| {
+        Change::AddTable(layout) => batch.push(object, message::NEW_TABLE, ADD, |writer| {
             writer.text(table::NAME, own);
             writer.u32(table::FLAGS, 0);
-            writer.bytes(table::USERDATA, &comment(TABLE_COMMENT));
+            if let Some(text) = layout.comment() {
+                writer.bytes(table::USERDATA, &comment(&text));
+            }
         }),
         Change::DeleteTable => {
             // Only what is there can be deleted.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use palisade_netlink::{Attributes, Odd};
 
-use crate::netlink::decode::{Dump, foreign, items, read_devices, read_set};
+use crate::netlink::decode::{Dump, foreign, items, layout, read_devices, read_set};
 use crate::netlink::encode::{hook_number, hook_priority, read_comment};
 use crate::netlink::map::{self, Element, Shape};
 use crate::netlink::strange::Strange;
@@ -80,6 +80,10 @@ pub fn examine(dump: &Dump) -> Examined {
                 examined.foreign.push(foreign(&Object::Table)(Odd(format!("flags {flags:#x}"))));
             }
         }
+        Err(odd) => examined.foreign.push(foreign(&Object::Table)(odd)),
+    }
+    match layout(&dump.table) {
+        Ok(layout) => examined.ruleset.layout = layout,
         Err(odd) => examined.foreign.push(foreign(&Object::Table)(odd)),
     }
     examined.read_chains(dump);

@@ -176,7 +176,20 @@ impl Shape {
         let key = (from.u32(set::KEY_TYPE)?, from.u32(set::KEY_LENGTH)?);
         let data = from.find(set::DATA_TYPE).is_some().then(|| from.u32(set::DATA_TYPE)).transpose()?;
         let ours = |it: &Shape| it.flags() == flags && it.key() == key && it.data().map(|(kind, _)| kind) == data;
-        Shape::ALL.into_iter().find(ours).ok_or_else(|| Odd(format!("flags {flags:#x}, key {key:?}, data {data:?}")))
+        let shape = Shape::ALL.into_iter().find(ours).ok_or_else(|| Odd(format!("flags {flags:#x}, key {key:?}, data {data:?}")))?;
+        match Shape::read_size(from)? {
+            // What we make grows; the one kind that does not is made with all that will ever be in it.
+            Some(size) if shape != Shape::Protocols => Err(Odd(format!("room for {size} elements only"))),
+            Some(_) | None => Ok(shape),
+        }
+    }
+
+    fn read_size(from: &Attributes<'_>) -> Result<Option<u32>, Odd> {
+        if from.find(set::DESCRIPTION).is_none() {
+            return Ok(None);
+        }
+        let description = from.nest(set::DESCRIPTION)?;
+        description.find(set::DESCRIPTION_SIZE).is_some().then(|| description.u32(set::DESCRIPTION_SIZE)).transpose()
     }
 }
 

@@ -14,7 +14,7 @@
 //! Steps with nothing to do are left out: a pod on another node is one commit. What is first asked of an object must have been prepared in an
 //! earlier commit: the rules of a new chain are empty for packets that came before it.
 //!
-//! Where that cannot be done (`gradual` says nothing), the new ruleset is loaded into a table beside the old one. A packet must pass both:
+//! Where that cannot be done (`gradual` says nothing, or the old ruleset is of another layout), the new ruleset is loaded into a table beside the old one. A packet must pass both:
 //! that is the meet. Then the old one is replaced while nothing asks it (`beside`).
 
 mod beside;
@@ -42,5 +42,6 @@ pub enum Step {
 /// What turns the table that holds `old` into one that holds `new`. Nothing if they are the same; else it ends with a grace, so that one plan
 /// can follow another.
 pub fn plan(old: &Ruleset, new: &Ruleset) -> Vec<Step> {
-    gradual::plan(old, new).unwrap_or_else(|| replace(new, &[]))
+    let gradual = if old.layout == new.layout { gradual::plan(old, new) } else { None };
+    gradual.unwrap_or_else(|| replace(new, &[]))
 }

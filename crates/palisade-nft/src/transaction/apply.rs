@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::layout::Layout;
 use crate::netlink::accept::accepts;
 use crate::netlink::map::Shape;
 use crate::object::Object;
@@ -118,9 +119,9 @@ impl State {
             return Ok(());
         }
         match change {
-            Change::AddTable if self.table.is_some() => Err(Cause::Exists),
-            Change::AddTable => {
-                self.table = Some(Ruleset::default());
+            Change::AddTable(_) if self.table.is_some() => Err(Cause::Exists),
+            Change::AddTable(layout) => {
+                self.table = Some(Ruleset { layout: *layout, ..Ruleset::default() });
                 Ok(())
             }
             Change::DeleteTable => {
@@ -145,8 +146,9 @@ impl State {
     }
 
     fn flush_table(&mut self) -> Result<(), Cause> {
-        // The message creates what it empties.
-        let chains: Vec<String> = self.table.get_or_insert_default().chains.keys().cloned().collect();
+        // The message creates what it empties, and has no mark.
+        let table = self.table.get_or_insert_with(|| Ruleset { layout: Layout::Unmarked, ..Ruleset::default() });
+        let chains: Vec<String> = table.chains.keys().cloned().collect();
         chains.iter().try_for_each(|it| self.flush(it))
     }
 

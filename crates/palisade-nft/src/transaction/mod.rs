@@ -12,6 +12,7 @@ mod validate;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::layout::Layout;
 use crate::netlink::uapi;
 use crate::object::Object;
 use crate::ruleset::{Hook, Rule, Ruleset};
@@ -41,7 +42,8 @@ pub enum Table {
 /// One change. What it adds must not be there yet, and what it deletes must be there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    AddTable,
+    /// Without anything in it but the mark of its layout.
+    AddTable(Layout),
     /// With all that is in it, and whether it is there or not.
     DeleteTable,
     /// Deletes all rules of all chains, if there is a table.
@@ -109,7 +111,7 @@ impl Transaction {
 
     /// The same for one of our tables.
     pub fn load_into(table: Table, ruleset: &Ruleset) -> Transaction {
-        let mut transaction = Transaction { table, changes: vec![Change::DeleteTable, Change::AddTable] };
+        let mut transaction = Transaction { table, changes: vec![Change::DeleteTable, Change::AddTable(ruleset.layout)] };
         transaction.changes.extend(ruleset.changes_since(&Ruleset::default()).changes);
         transaction
     }
@@ -135,7 +137,7 @@ impl Change {
         match self {
             Change::AddElements { elements, .. } | Change::DeleteElements { elements, .. } => elements.is_empty(),
             Change::AddDevices { devices, .. } | Change::DeleteDevices { devices, .. } => devices.is_empty(),
-            Change::AddTable | Change::DeleteTable | Change::FlushTable | Change::AddMap { .. } | Change::DeleteMap(_) => false,
+            Change::AddTable(_) | Change::DeleteTable | Change::FlushTable | Change::AddMap { .. } | Change::DeleteMap(_) => false,
             Change::AddChain { .. } | Change::DeleteChain(_) | Change::FlushChain(_) | Change::AppendRule { .. } => false,
         }
     }
@@ -143,7 +145,7 @@ impl Change {
     /// What the change is about, as errors name it.
     pub(crate) fn object(&self, places: &mut Places) -> Object {
         match self {
-            Change::AddTable | Change::DeleteTable | Change::FlushTable => Object::Table,
+            Change::AddTable(_) | Change::DeleteTable | Change::FlushTable => Object::Table,
             Change::AddChain { name, .. } | Change::DeleteChain(name) | Change::FlushChain(name) => Object::Chain(name.clone()),
             Change::AddDevices { chain, .. } | Change::DeleteDevices { chain, .. } => Object::Chain(chain.clone()),
             Change::AppendRule { chain, .. } => Object::Rule { chain: chain.clone(), index: places.next(chain) },

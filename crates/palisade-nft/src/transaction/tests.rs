@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use crate::layout::Layout;
 use crate::netlink::batch::Expected;
 use crate::netlink::encode::encode;
 use crate::object::Object;
@@ -152,7 +153,7 @@ fn each_refusal_is_named_and_nothing_is_done() {
     let mut table = Some(before.clone());
     let changes = vec![
         Change::AddMap { name: "new".to_owned(), kind: MapKind::Numbers },
-        Change::AddTable,
+        Change::AddTable(Layout::CURRENT),
         Change::DeleteChain("b".to_owned()),
         Change::DeleteMap("m".to_owned()),
         Change::AddElements { map: "m".to_owned(), elements: Map::Data(data(&[("10.0.0.1", 9)])) },

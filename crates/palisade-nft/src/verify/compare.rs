@@ -18,6 +18,11 @@ pub(super) fn compare(found: &Examined, wanted: &Ruleset) -> Vec<Difference> {
     if found.force == Force::Dormant {
         differences.push(Difference::of(DifferenceKind::TableDormant, Object::Table));
     }
+    if found.ruleset.layout != wanted.layout {
+        let difference = Difference::of(DifferenceKind::TableLayout, Object::Table);
+        let [wanted, found] = [wanted.layout, found.ruleset.layout].map(|it| Some(it.to_string()));
+        differences.push(Difference { wanted, found, ..difference });
+    }
     for foreign in &found.foreign {
         let difference = Difference::of(DifferenceKind::Foreign, foreign.object.clone());
         differences.push(Difference { found: Some(foreign.what.clone()), ..difference });

@@ -33,6 +33,8 @@ pub struct Difference {
 pub enum DifferenceKind {
     TableMissing,
     TableDormant,
+    /// It is of another layout, or says none.
+    TableLayout,
     ChainMissing,
     ChainAdded,
     /// Hook, priority, policy, type or devices.
@@ -116,9 +118,10 @@ pub fn fare(found: &Examined, packet: &Packet) -> Result<Fared, String> {
 }
 
 impl DifferenceKind {
-    pub const ALL: [DifferenceKind; 15] = [
+    pub const ALL: [DifferenceKind; 16] = [
         DifferenceKind::TableMissing,
         DifferenceKind::TableDormant,
+        DifferenceKind::TableLayout,
         DifferenceKind::ChainMissing,
         DifferenceKind::ChainAdded,
         DifferenceKind::ChainMoved,
@@ -139,6 +142,7 @@ impl DifferenceKind {
         match self {
             DifferenceKind::TableMissing => "table-missing",
             DifferenceKind::TableDormant => "table-dormant",
+            DifferenceKind::TableLayout => "table-layout",
             DifferenceKind::ChainMissing => "chain-missing",
             DifferenceKind::ChainAdded => "chain-added",
             DifferenceKind::ChainMoved => "chain-moved",
@@ -177,6 +181,7 @@ impl Difference {
         let quoted = |it: &String| if it.starts_with('`') { it.clone() } else { format!("`{it}`") };
         match (self.kind, &self.wanted, &self.found) {
             (DifferenceKind::TableDormant, ..) => format!("{object} is dormant: its chains are switched off"),
+            (DifferenceKind::TableLayout, Some(wanted), Some(found)) => format!("{object} is of {found}, and this is {wanted}"),
             (DifferenceKind::Foreign, _, Some(found)) => format!("{object} is not of Palisade's making: {found}"),
             (_, Some(wanted), Some(found)) => format!("{object} should be {} and is {}", quoted(wanted), quoted(found)),
             (_, Some(wanted), None) => format!("{object} is missing; it should be {}", quoted(wanted)),

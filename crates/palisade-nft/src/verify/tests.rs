@@ -2,6 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::*;
+use crate::Layout;
 use crate::ruleset::{
     Address, Chain, CtState, DataMap, End, Hook, IntervalMap, Match, PairSet, Rule, SourceSet, Statement, Value, Verdict, VerdictMap,
 };
@@ -46,6 +47,7 @@ fn ruleset() -> Ruleset {
     let data =
         |elements: &[(&str, u32)]| DataMap { family: Address::V4, elements: elements.iter().map(|(it, n)| (address(it), *n)).collect() };
     Ruleset {
+        layout: Layout::CURRENT,
         chains: BTreeMap::from([
             ("forward".to_owned(), chain(Some(Hook::Forward), forward)),
             ("ingress".to_owned(), chain(None, ingress)),
@@ -121,6 +123,14 @@ fn a_table_that_is_not_there_lets_everything_in() {
 fn a_dormant_table_lets_everything_in() {
     let dormant = "table `inet palisade` is dormant: its chains are switched off";
     check(|it| it.force = Force::Dormant, &[("table-dormant", dormant, "10.0.0.2 > 10.0.0.1 1 accepted not dropped")]);
+}
+
+#[test]
+fn a_table_of_another_layout_is_named_and_changes_no_verdict_by_that() {
+    let older = "table `inet palisade` is of layout 0, and this is layout 1";
+    check(|it| it.ruleset.layout = Layout::Version(0), &[("table-layout", older, "changes no verdict")]);
+    let unmarked = "table `inet palisade` is of no layout that it names, and this is layout 1";
+    check(|it| it.ruleset.layout = Layout::Unmarked, &[("table-layout", unmarked, "changes no verdict")]);
 }
 
 #[test]

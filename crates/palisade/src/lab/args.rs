@@ -34,6 +34,7 @@ pub(crate) enum LabCommand {
     Exec(ExecArgs),
     Status(StatusArgs),
     Denied(DeniedArgs),
+    Metrics(MetricsArgs),
     Verify(VerifyArgs),
     Soak(SoakArgs),
     Accepted(AcceptedArgs),
@@ -195,6 +196,32 @@ pub(crate) struct StatusArgs {
     pub(crate) output: Output,
     #[command(flatten)]
     pub(crate) lab: NameArgs,
+}
+
+/// Print what the agents have done and met: commits, refusals of the kernel, what was lost for want of room
+///
+/// Numbers only grow, and begin anew with an agent.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  palisade lab metrics
+  palisade lab metrics -o prometheus
+
+Exit codes: 0; 2 when no lab is up.")]
+pub(crate) struct MetricsArgs {
+    /// text for people, json for programs (`palisade schema metrics` is its schema), prometheus for Prometheus
+    #[arg(long, short = 'o', value_name = "FORMAT", default_value = "text")]
+    pub(crate) output: MetricsOutput,
+    #[command(flatten)]
+    pub(crate) lab: NameArgs,
+}
+
+/// How numbers are written.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum MetricsOutput {
+    Text,
+    Json,
+    Prometheus,
 }
 
 /// Print the connections that were denied or cut, each with the rule that did so

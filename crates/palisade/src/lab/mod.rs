@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use palisade_kernel::Namespace;
-use palisade_lab::control::{self, AskError, Frame, Output, ProbeRequest, Request, Wanted};
+use palisade_lab::control::{self, AskError, Frame, MetricsForm, Output, ProbeRequest, Request, Wanted};
 
-use args::{ExecArgs, LabCommand, ProbeArgs};
+use args::{ExecArgs, LabCommand, MetricsOutput, ProbeArgs};
 pub(crate) use args::{LabArgs, UpArgs};
 pub(crate) use server::{count, outside, try_all};
 pub(crate) use up::Bar;
@@ -44,6 +44,7 @@ pub(crate) fn run(args: &LabArgs, printer: Printer) -> Result<Outcome> {
         LabCommand::Accepted(args) => {
             ask(&args.lab.name, &Request::Told { what: Wanted::Accepted, follow: args.follow, output: output(args.output) }, printer)
         }
+        LabCommand::Metrics(args) => ask(&args.lab.name, &Request::Metrics { form: form(args.output) }, printer),
         LabCommand::Verify(args) => {
             let request = Request::Verify { node: args.node.clone(), repair: args.repair, output: output(args.output) };
             ask(&args.lab.name, &request, printer)
@@ -60,6 +61,14 @@ fn output(it: cli::Output) -> Output {
     match it {
         cli::Output::Text => Output::Text,
         cli::Output::Json => Output::Json,
+    }
+}
+
+fn form(it: MetricsOutput) -> MetricsForm {
+    match it {
+        MetricsOutput::Text => MetricsForm::Text,
+        MetricsOutput::Json => MetricsForm::Json,
+        MetricsOutput::Prometheus => MetricsForm::Prometheus,
     }
 }
 

@@ -208,6 +208,7 @@ fn hear(server: &Server, NodeEvent { node, event }: NodeEvent) {
                 others => Entry::Note(format!("node {node}: {others} more connections were cut")),
             }
         }
+        Event::Noticed(notice) => Entry::Note(format!("node {node}: {notice}")),
         Event::Failed(error) => Entry::Note(format!("node {node}: {error}")),
     };
     server.history.push(entry);

@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, anyhow, bail};
-use palisade_agent::Did;
+use palisade_agent::{Counter, Did};
 use palisade_analysis::{Asked, Party, PortAsked};
 use palisade_k8s::Snapshot;
-use palisade_lab::control::{Frame, Output, ProbeRequest, Request, Wanted};
+use palisade_lab::control::{Frame, MetricsForm, Output, ProbeRequest, Request, Wanted};
 use palisade_lab::{ClosedFor, Finding, Lab, NodeCounts, Options, PodNetwork, Speaker, Trial, WhileUnknown, everybody, trials};
 use palisade_model::{ContainerPort, Model, NodeId, Protocol};
 use palisade_report::audited::{audit_report, audit_text};
-use palisade_report::{decisive, lab_text, probed, text, v1, verdict};
+use palisade_report::{decisive, lab_text, metrics_text, probed, prometheus, text, v1, verdict};
 
 use crate::cli::{self, InputArgs};
 use crate::lab::history::{Entry, History, Since};
@@ -74,6 +74,7 @@ impl Server {
             Request::Told { what, follow, output } => self.told(what, follow, output, say),
             Request::AuditReport { set, output } => self.audit_report(set.as_deref(), output, say),
             Request::Counted => self.counted(say),
+            Request::Metrics { form } => self.metrics(form, say),
             Request::Where { of } => self.tell_where(&of, say),
             Request::Verify { node, repair, output } => self.verify(node.as_deref(), repair, output, say),
             Request::Down => self.down(say),
@@ -239,6 +240,23 @@ impl Server {
         Ok(0)
     }
 
+    fn metrics(&self, form: MetricsForm, say: Say<'_>) -> Result<u8> {
+        let held = lock(&self.lab);
+        let lab = held.as_ref().ok_or_else(ending)?;
+        let nodes = lab
+            .counts()
+            .into_iter()
+            .map(|(name, counts)| v1::MetricsNode { name: name.into(), counters: counts.counters().into_iter().map(counter).collect() });
+        let metrics = v1::Metrics { api_version: v1::API_VERSION.to_owned(), kind: "Metrics".to_owned(), nodes: nodes.collect() };
+        drop(held);
+        say(Frame::Out(match form {
+            MetricsForm::Text => metrics_text(&metrics),
+            MetricsForm::Json => serde_json::to_string_pretty(&metrics)? + "\n",
+            MetricsForm::Prometheus => prometheus(&metrics),
+        }))?;
+        Ok(0)
+    }
+
     fn verify(&self, node: Option<&str>, repair: bool, output: Output, say: Say<'_>) -> Result<u8> {
         let held = lock(&self.lab);
         let lab = held.as_ref().ok_or_else(ending)?;
@@ -287,6 +305,15 @@ impl Server {
         // Nobody is left to hear of it if this fails: the process is ending already.
         lock(&self.end).send(()).ok();
         Ok(0)
+    }
+}
+
+fn counter(it: Counter) -> v1::MetricsCounter {
+    v1::MetricsCounter {
+        name: format!("palisade_{}_total", it.name),
+        help: it.help.to_owned(),
+        label: it.label.map(|(name, value)| v1::MetricsLabel { name: name.to_owned(), value }),
+        value: it.value,
     }
 }
 

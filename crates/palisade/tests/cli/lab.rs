@@ -89,6 +89,17 @@ fn a_lab_goes_up_answers_and_goes_down() {
     assert!(rule.is_some_and(|it| it.split_whitespace().next().is_some_and(|packets| packets != "0")), "{counted}");
     let status = lab.says("status", 0);
     assert!(status.contains("shop/web") && status.contains("10.96.0."), "{status}");
+    let metrics = lab.says("metrics -o prometheus", 0);
+    for node in ["lab-1", "lab-2"] {
+        let commits = metrics.lines().find_map(|it| it.strip_prefix(&format!("palisade_commits_total{{node=\"{node}\"}} ")));
+        assert!(commits.is_some_and(|it| it.parse::<u64>().unwrap() > 0), "{metrics}");
+    }
+    assert!(lab.says("metrics", 0).contains("transactions that came into force"));
+    // Somebody's change shows in the numbers of that node alone.
+    lab.says("exec node/lab-1 -- nft flush chain inet palisade forward", 0);
+    let restored = |node: &str, times: u64| format!("palisade_restorations_total{{node=\"{node}\"}} {times}\n");
+    wait_until("the table that is put back", || lab.says("metrics -o prometheus", 0).contains(&restored("lab-1", 1)));
+    assert!(lab.says("metrics -o prometheus", 0).contains(&restored("lab-2", 0)));
     let down = lab.says("down", 0);
     assert!(down.contains("lab cli-whole is down"), "{down}");
     assert!(lab.says("status", 2).contains("no lab `cli-whole` is up"));
@@ -129,6 +140,28 @@ fn everybody_is_whoever_uses_the_network_of_a_node_too() {
     }
 }
 
+/// A lab keeps nothing in files of its own, and what it was made from is read, not needed.
+#[test]
+fn a_lab_whose_files_are_lost_stays_as_it_was() {
+    let Some(lab) = Lab::named("cli-lost") else { return };
+    let folder = folder(&[("all.yaml", HOSTS)]);
+    lab.says(&format!("up --watch -f {}", folder.path().display()), 0);
+    let as_before = || {
+        let probed = lab.says("probe", 0);
+        assert!(probed.contains("13 connections tried with packets: 10 reached, 3 denied; all as policy says"), "{probed}");
+    };
+    let stays = || lab.says("status", 0).matches("the files changed, but the lab stays as it was").count();
+    // First as a power cut may leave them, then not at all.
+    std::fs::write(folder.path().join("all.yaml"), "").unwrap();
+    wait_until("a look at the empty file", || stays() == 1);
+    as_before();
+    let path = folder.path().to_owned();
+    drop(folder);
+    wait_until("a look at the folder that is gone", || stays() == 2);
+    assert!(!path.exists());
+    as_before();
+}
+
 #[test]
 fn json_of_a_lab_fits_its_schemas() {
     let Some(lab) = Lab::named("cli-json") else { return };
@@ -139,6 +172,7 @@ fn json_of_a_lab_fits_its_schemas() {
     for (schema, documents) in [
         ("probe-report", vec![probes]),
         ("lab-status", vec![lab.says("status -o json", 0)]),
+        ("metrics", vec![lab.says("metrics -o json", 0)]),
         ("denial", denials.lines().map(str::to_owned).collect()),
     ] {
         let path = root().join(format!("docs/schema/{schema}.v1.json"));

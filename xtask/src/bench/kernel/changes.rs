@@ -167,7 +167,7 @@ fn touched(transaction: &Transaction) -> Vec<String> {
         Change::AppendRule { chain, .. } => format!("rule of {chain}"),
         Change::AddDevices { chain, .. } | Change::DeleteDevices { chain, .. } => format!("devices of {chain}"),
         Change::AddMap { name, .. } | Change::DeleteMap(name) => format!("map {name}"),
-        Change::AddTable | Change::DeleteTable | Change::FlushTable => "the table".to_owned(),
+        Change::AddTable(_) | Change::DeleteTable | Change::FlushTable => "the table".to_owned(),
     };
     transaction.changes.iter().map(name).collect()
 }

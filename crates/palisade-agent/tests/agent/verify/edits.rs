@@ -56,6 +56,20 @@ pub(super) const KINDS: &[(&str, Make)] = &[
     ("the table flushed", |_, _| nft("flush table inet palisade".to_owned(), &["rule-missing"])),
     ("the table deleted and made again", |_, _| nft("delete table inet palisade\nadd table inet palisade".to_owned(), &["chain-missing"])),
     ("the table switched off", |_, _| nft("add table inet palisade { flags dormant; }".to_owned(), &["table-dormant"])),
+    ("a table with the mark of another layout", |random, _| {
+        let mark = random.of(["s/(layout 1)/(layout 2)/", "s/(layout 1)/(mine)/", "/(layout 1)/d"]);
+        let listed = "nft -s list table inet palisade";
+        let does = format!("table=$({listed} | sed '{mark}'); printf 'delete table inet palisade\\n%s\\n' \"$table\" | nft -f -");
+        shell(&does, &["table-layout"], "true")
+    }),
+    ("a map that has only so much room", |random, _| {
+        let (map, size) = (random.of(["class4", "egress4", "ingress4"]), random.of(["100", "65536"]));
+        let listed = "nft -s list table inet palisade";
+        let does = format!(
+            "table=$({listed} | sed '/map {map} {{/,/type/ s/type .*/&\\nsize {size}/'); printf 'delete table inet palisade\\n%s\\n' \"$table\" | nft -f -"
+        );
+        shell(&does, &["foreign"], "true")
+    }),
     ("a policy changed", |random, _| {
         let chain = random.of(["forward", "input"]);
         nft(format!("add chain inet palisade {chain} {{ policy drop; }}"), &["chain-moved"])

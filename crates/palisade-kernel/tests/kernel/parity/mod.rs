@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nix::errno::Errno;
 use palisade_kernel::{Fake, Kernel, KernelError, Links, Nftables, Object, Refusal};
-use palisade_nft::{Address, Change, Hook, IntervalMap, Map, Rule, Ruleset, Table, Transaction, Verdict};
+use palisade_nft::{Address, Change, Hook, IntervalMap, Layout, Map, Rule, Ruleset, Table, Transaction, Verdict};
 use palisade_testkit::random::Random;
 
 use crate::ground::{in_netns, say};
@@ -121,7 +121,7 @@ const VERBS: [&str; 13] = [
 
 fn verb(change: &Change) -> &'static str {
     match change {
-        Change::AddTable => "add table",
+        Change::AddTable(_) => "add table",
         Change::DeleteTable => "delete table",
         Change::FlushTable => "flush table",
         Change::AddChain { .. } => "add chain",
@@ -139,7 +139,7 @@ fn verb(change: &Change) -> &'static str {
 
 fn object(change: &Change) -> &str {
     match change {
-        Change::AddTable | Change::DeleteTable | Change::FlushTable => "",
+        Change::AddTable(_) | Change::DeleteTable | Change::FlushTable => "",
         Change::AddChain { name, .. } | Change::DeleteChain(name) | Change::FlushChain(name) => name,
         Change::AppendRule { chain, .. } | Change::AddDevices { chain, .. } | Change::DeleteDevices { chain, .. } => chain,
         Change::AddMap { name, .. } | Change::DeleteMap(name) => name,
@@ -270,7 +270,7 @@ fn chains_nest_as_deep_as_the_kernel_lets_them() {
         let mut both = Both::new();
         for depth in [14, 15, 16, 20] {
             let name = |it: usize| format!("c{it:02}");
-            let mut changes = vec![Change::DeleteTable, Change::AddTable];
+            let mut changes = vec![Change::DeleteTable, Change::AddTable(Layout::CURRENT)];
             changes.push(Change::AddChain { name: name(0), hook: Some(Hook::Forward) });
             changes.extend((1..=depth).map(|it| Change::AddChain { name: name(it), hook: None }));
             let jump = |it: usize| Change::AppendRule { chain: name(it), rule: Rule::to(Verdict::Jump(name(it + 1))) };

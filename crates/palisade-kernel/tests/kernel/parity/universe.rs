@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use palisade_nft::{
-    Address, AddressSet, Chain, Change, CtState, DataMap, End, Hook, IntervalMap, LinkName, Map, MapKind, Match, PairSet, Rule, Ruleset,
-    SourceSet, Statement, Value, Verdict, VerdictMap,
+    Address, AddressSet, Chain, Change, CtState, DataMap, End, Hook, IntervalMap, Layout, LinkName, Map, MapKind, Match, PairSet, Rule,
+    Ruleset, SourceSet, Statement, Value, Verdict, VerdictMap,
 };
 
 const KINDS: [MapKind; 11] = [
@@ -167,7 +167,7 @@ fn maps() -> Vec<String> {
 
 /// Every change of every object.
 pub(super) fn changes() -> Vec<Change> {
-    let mut changes = vec![Change::AddTable, Change::DeleteTable, Change::FlushTable];
+    let mut changes = vec![Change::AddTable(Layout::CURRENT), Change::AddTable(Layout::Unmarked), Change::DeleteTable, Change::FlushTable];
     for chain in CHAINS.map(str::to_owned) {
         let at = |count| Some(Hook::Ingress { devices: some_links(count, 0) });
         for hook in [None, Some(Hook::Forward), Some(Hook::Input), at(0), at(1), at(3)] {
