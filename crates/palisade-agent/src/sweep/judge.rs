@@ -9,13 +9,14 @@
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
-use palisade_engine::{Selecting, decide_direction_among, selects};
 use palisade_kernel::{Connection, Transport};
-use palisade_model::{Direction, End, EndpointId, Flow, Path, Place, Reason, Verdict};
+use palisade_model::Direction;
 use palisade_nft::{At, CtState, Origin, Packet, Ruleset, trace};
 
-use crate::denial::{DeniedBy, protocol};
+use crate::denial::DeniedBy;
 use crate::names;
+use crate::sweep::alike::{Alike, Ends};
+use crate::sweep::elsewhere::Elsewhere;
 use crate::sweep::view::View;
 
 /// What becomes of a connection.
@@ -51,7 +52,22 @@ impl Opening {
     }
 }
 
-/// Judges connections by what is in force.
+/// A first packet as the ruleset sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Case {
+    hook: Hook,
+    ends: Ends,
+    protocol: u8,
+    port: Option<u16>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Hook {
+    Forward,
+    Input,
+}
+
+/// Judges connections by what is in force. What was found out is kept: connections are many, and differ in little.
 #[derive(Debug)]
 pub(crate) struct Judge<'a> {
     ruleset: &'a Ruleset,
@@ -59,14 +75,16 @@ pub(crate) struct Judge<'a> {
     /// Addresses of the node itself.
     node: &'a BTreeSet<IpAddr>,
     fates: HashMap<Opening, Fate>,
-    /// The policies that select pods of other nodes.
-    selecting: HashMap<(EndpointId, Direction), Vec<Selecting<'a>>>,
+    alike: Alike<'a>,
+    traced: HashMap<Case, Fate>,
+    elsewhere: Elsewhere<'a>,
 }
 
 impl<'a> Judge<'a> {
     /// `ruleset` is what the view was lowered to, `node` has all addresses of the node itself.
     pub(crate) fn new(ruleset: &'a Ruleset, view: &'a View, node: &'a BTreeSet<IpAddr>) -> Judge<'a> {
-        Judge { ruleset, view, node, fates: HashMap::new(), selecting: HashMap::new() }
+        let (alike, elsewhere) = (Alike::in_ruleset(ruleset), Elsewhere::in_view(view));
+        Judge { ruleset, view, node, fates: HashMap::new(), alike, traced: HashMap::new(), elsewhere }
     }
 
     /// What becomes of a connection. An error names something that the ruleset refers to and does not have.
@@ -80,54 +98,47 @@ impl<'a> Judge<'a> {
     }
 
     fn judge(&mut self, opening: &Opening) -> Result<Fate, String> {
-        let Opening { source, destination, protocol, port } = *opening;
         let [from_here, to_here] = opening.ends().map(|it| self.view.is_own_pod(it));
         let [by_node, to_node] = opening.ends().map(|it| self.node.contains(&it) || it.is_loopback());
-        let at = match (from_here || to_here, by_node, to_node) {
+        let hook = match (from_here || to_here, by_node, to_node) {
             // What a node sends to its own pods meets no hook.
             (false, ..) | (_, true, _) => return Ok(Fate::NotOurs),
-            (true, false, true) => At::Input,
-            (true, false, false) => At::Forward,
+            (true, false, true) => Hook::Input,
+            (true, false, false) => Hook::Forward,
+        };
+        let fate = self.traced(opening, hook)?;
+        let elsewhere = match (&fate, from_here, to_here) {
+            (Fate::Lives, true, false) => self.elsewhere.denied(opening, Direction::Ingress),
+            (Fate::Lives, false, true) => self.elsewhere.denied(opening, Direction::Egress),
+            (Fate::Lives | Fate::NotOurs | Fate::Denied(_), ..) => None,
+        };
+        Ok(elsewhere.map_or(fate, Fate::Denied))
+    }
+
+    /// What the node's own ruleset says.
+    fn traced(&mut self, opening: &Opening, hook: Hook) -> Result<Fate, String> {
+        let Opening { source, destination, protocol, port } = *opening;
+        let case = Case { hook, ends: self.alike.ends(source, destination), protocol, port };
+        if let Some(fate) = self.traced.get(&case) {
+            return Ok(fate.clone());
+        }
+        let at = match hook {
+            Hook::Forward => At::Forward,
+            Hook::Input => At::Input,
         };
         let state = CtState::New;
         // By no link: whether a pod is known does not matter to what policy says of its connections.
         let (from_link, to_link) = (None, None);
         let packet = Packet { at, source, destination, protocol, port, state, priority: 0, source_is_local: false, from_link, to_link };
         let traced = trace(self.ruleset, &packet)?;
-        if !traced.accepted {
-            let number = traced.origins.last().copied().unwrap_or(0);
-            return Ok(match self.ruleset.origins.get(&number) {
-                Some(Origin::Policy { direction, reason }) => Fate::Denied(names::by(&self.view.model, *direction, reason.clone())),
-                // A guard is about one packet, and not about the connection that it belongs to.
-                Some(Origin::Guard(_)) => Fate::Lives,
-                Some(Origin::Accepted { .. }) | None => Fate::Denied(DeniedBy::Unknown(number)),
-            });
-        }
-        let elsewhere = match (from_here, to_here) {
-            (true, false) => Some((Direction::Ingress, destination)),
-            (false, true) => Some((Direction::Egress, source)),
-            (true, true) | (false, false) => None,
+        let number = traced.origins.last().copied().unwrap_or(0);
+        let fate = match (traced.accepted, self.ruleset.origins.get(&number)) {
+            // A guard is about one packet, and not about the connection that it belongs to.
+            (true, _) | (false, Some(Origin::Guard(_))) => Fate::Lives,
+            (false, Some(Origin::Policy { direction, reason })) => Fate::Denied(names::by(&self.view.model, *direction, reason.clone())),
+            (false, Some(Origin::Accepted { .. }) | None) => Fate::Denied(DeniedBy::Unknown(number)),
         };
-        let denied = elsewhere.and_then(|(direction, address)| self.denied_elsewhere(opening, direction, address));
-        Ok(denied.map_or(Fate::Lives, Fate::Denied))
-    }
-
-    /// What the policies of a pod of another node say, if they deny.
-    fn denied_elsewhere(&mut self, opening: &Opening, direction: Direction, address: IpAddr) -> Option<DeniedBy> {
-        let View { model, .. } = self.view;
-        let Place::Pod(id) = self.view.place(address) else { return None };
-        let pod = model.endpoint(id)?;
-        let among = self.selecting.entry((id, direction)).or_insert_with(|| {
-            let policies = model.policies.iter().filter(|it| selects(model, it, pod));
-            policies.map(|policy| Selecting { policy, rules: policy.rules.of(direction).iter().collect() }).collect()
-        });
-        let [from, to] = opening.ends().map(|it| End { place: self.view.place(it), address: Some(it) });
-        let flow = Flow { from, to, protocol: protocol(opening.protocol), port: opening.port, path: Path::Direct };
-        let walk = decide_direction_among(model, among, &flow, direction);
-        match (walk.verdict, walk.reason) {
-            (Verdict::Accept, _) => None,
-            (Verdict::DependsOnDns, Reason::Rule(rule)) => Some(DeniedBy::UnresolvedName { direction, rule }),
-            (Verdict::Deny | Verdict::DependsOnDns, reason) => Some(DeniedBy::Policy { direction, reason }),
-        }
+        self.traced.insert(case, fate.clone());
+        Ok(fate)
     }
 }

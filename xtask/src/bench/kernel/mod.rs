@@ -10,8 +10,10 @@ mod ground;
 mod report;
 mod rows;
 mod rulesets;
+mod sweep;
 mod traffic;
 
+pub(crate) use self::sweep::sweep;
 use anyhow::{Context as _, Result, bail};
 use palisade_nft::Ruleset;
 
