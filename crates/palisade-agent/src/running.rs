@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use palisade_kernel::{Changed, Frames, KernelError, Log, LogOptions, Monitor, Namespace, Nftables, Restored};
+use palisade_kernel::{Answers, Changed, Frames, KernelError, Log, LogOptions, Monitor, Namespace, Nftables, Restored};
 use palisade_model::{EndpointId, Model, NodeId};
 use palisade_nft::{LOG_GROUP, Unknown};
 use palisade_report::v1;
@@ -21,7 +21,7 @@ use crate::book::{self, Book, Limits, Taken, Totals};
 use crate::denial::{Denial, DeniedBy};
 use crate::lock::{Lock, LockError};
 use crate::names::Names;
-use crate::sweep::{Cuts, Desk, Established, Sweeper, Swept, Tools, Touched, View};
+use crate::sweep::{Cuts, Desk, Established, Shut, Sweeper, Swept, Tools, Touched, View};
 use crate::verify::{Seen, Watching};
 
 const TABLE: &str = "palisade";
@@ -148,8 +148,11 @@ impl Running {
         let opened = namespace.run(|| -> Result<_, StartError> {
             let lock = Lock::take()?;
             let tools = match established {
-                Established::Cut => Some(Tools::open()?),
-                Established::Keep => None,
+                Established::Cut => Some((Tools::open()?, Shut::open()?)),
+                Established::Keep => {
+                    Answers::open()?.replace(&BTreeMap::new())?;
+                    None
+                }
             };
             Ok((lock, Nftables::open()?, Frames::open()?, Log::open(LOG_GROUP, log)?, Monitor::open()?, tools))
         })??;
@@ -164,7 +167,10 @@ impl Running {
             lock,
         });
         let report: Arc<dyn Fn(Event) + Send + Sync> = Arc::new(report);
-        let sweeper = tools.map(|it| Arc::new(Sweeper { shared: Arc::clone(&shared), tools: Mutex::new(it) }));
+        let sweeper = tools.map(|(tools, shut)| {
+            let (tools, shut) = (Mutex::new(tools), Mutex::new(shut));
+            Arc::new(Sweeper { shared: Arc::clone(&shared), tools, shut })
+        });
         let worker = Worker {
             shared: Arc::clone(&shared),
             log,
@@ -229,6 +235,10 @@ impl Running {
         drop(names);
         if let Some(view) = view {
             self.shared.desk.in_force(view, applied);
+        }
+        drop(agent);
+        if let Some(sweeper) = &self.sweeper {
+            sweeper.settle_answers(&*self.report);
         }
         Ok(applied)
     }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use palisade_model::Family;
-use palisade_nft::Ruleset;
+use palisade_nft::{Address, Ruleset};
 
 /// Addresses of one number are alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,7 +37,8 @@ impl<'a> Alike<'a> {
     }
 
     pub(crate) fn ends(&mut self, source: IpAddr, destination: IpAddr) -> Ends {
-        let sets = self.ruleset.pairs.values().enumerate();
+        let family = Address::of(source);
+        let sets = self.ruleset.pairs.values().enumerate().filter(|(_, it)| it.family == family);
         let pairs = sets.filter(|(_, it)| it.elements.contains(&(source, destination))).map(|(at, _)| at).collect();
         Ends { source: self.kind(source), destination: self.kind(destination), pairs }
     }
@@ -67,7 +68,7 @@ fn said(ruleset: &Ruleset, address: IpAddr) -> Vec<Option<u32>> {
 
 #[cfg(test)]
 mod tests {
-    use palisade_nft::{Address, AddressSet, DataMap, IntervalMap, PairSet};
+    use palisade_nft::{AddressSet, DataMap, IntervalMap, PairSet};
 
     use super::*;
 

@@ -64,11 +64,14 @@ impl<'a> Elsewhere<'a> {
         let Place::Pod(id) = self.view.place(there) else { return None };
         let pod = self.view.model.endpoint(id)?;
         let kind = self.kind(id, pod);
+        if self.selecting(kind, direction, pod).is_empty() {
+            return None;
+        }
         let case = Case { kind, here, direction, protocol: opening.protocol, port: opening.port };
         if let Some(verdict) = self.verdicts.get(&case) {
             return verdict.clone();
         }
-        let denied = self.judge(opening, direction, kind, pod);
+        let denied = self.judge(opening, direction, kind);
         self.verdicts.insert(case, denied.clone());
         denied
     }
@@ -83,14 +86,20 @@ impl<'a> Elsewhere<'a> {
         kind
     }
 
-    fn judge(&mut self, opening: &Opening, direction: Direction, kind: Kind, pod: &'a Endpoint) -> Option<DeniedBy> {
-        let model = &self.view.model;
-        let (of_namespace, of_many) = (&self.of_namespace, &self.of_many);
-        let among = self.selecting.entry((kind, direction)).or_insert_with(|| {
+    /// The policies that have something to say about pods of a kind.
+    fn selecting(&mut self, kind: Kind, direction: Direction, pod: &Endpoint) -> &[Selecting<'a>] {
+        let (model, of_namespace, of_many) = (&self.view.model, &self.of_namespace, &self.of_many);
+        self.selecting.entry((kind, direction)).or_insert_with(|| {
             let own = of_namespace.get(&*pod.name.namespace).map_or(&[][..], Vec::as_slice);
-            let policies = own.iter().chain(of_many).copied().filter(|it| selects(model, it, pod));
+            let speaks = |it: &&Policy| *it.isolates.of(direction) || !it.rules.of(direction).is_empty();
+            let policies = own.iter().chain(of_many).copied().filter(speaks).filter(|it| selects(model, it, pod));
             policies.map(|policy| Selecting { policy, rules: policy.rules.of(direction).iter().collect() }).collect()
-        });
+        })
+    }
+
+    fn judge(&self, opening: &Opening, direction: Direction, kind: Kind) -> Option<DeniedBy> {
+        let model = &self.view.model;
+        let among = self.selecting.get(&(kind, direction)).map_or(&[][..], Vec::as_slice);
         let [from, to] = opening.ends().map(|it| End { place: self.view.place(it), address: Some(it) });
         let flow = Flow { from, to, protocol: protocol(opening.protocol), port: opening.port, path: Path::Direct };
         let walk = decide_direction_among(model, among, &flow, direction);

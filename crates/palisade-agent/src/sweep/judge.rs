@@ -7,9 +7,9 @@
 //! node forgets a connection that it denies, but a datagram that the pod sends afterwards would be taken for an answer here.
 
 use std::collections::{BTreeSet, HashMap};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
-use palisade_kernel::{Connection, Transport};
+use palisade_kernel::{Answer, Connection, Transport};
 use palisade_model::Direction;
 use palisade_nft::{At, CtState, Origin, Packet, Ruleset, trace};
 
@@ -67,6 +67,13 @@ enum Hook {
     Input,
 }
 
+/// What the ruleset says, and the number that it logs.
+#[derive(Clone, Debug)]
+struct Traced {
+    fate: Fate,
+    origin: u32,
+}
+
 /// Judges connections by what is in force. What was found out is kept: connections are many, and differ in little.
 #[derive(Debug)]
 pub(crate) struct Judge<'a> {
@@ -74,9 +81,8 @@ pub(crate) struct Judge<'a> {
     view: &'a View,
     /// Addresses of the node itself.
     node: &'a BTreeSet<IpAddr>,
-    fates: HashMap<Opening, Fate>,
     alike: Alike<'a>,
-    traced: HashMap<Case, Fate>,
+    traced: HashMap<Case, Traced>,
     elsewhere: Elsewhere<'a>,
 }
 
@@ -84,20 +90,11 @@ impl<'a> Judge<'a> {
     /// `ruleset` is what the view was lowered to, `node` has all addresses of the node itself.
     pub(crate) fn new(ruleset: &'a Ruleset, view: &'a View, node: &'a BTreeSet<IpAddr>) -> Judge<'a> {
         let (alike, elsewhere) = (Alike::in_ruleset(ruleset), Elsewhere::in_view(view));
-        Judge { ruleset, view, node, fates: HashMap::new(), alike, traced: HashMap::new(), elsewhere }
+        Judge { ruleset, view, node, alike, traced: HashMap::new(), elsewhere }
     }
 
     /// What becomes of a connection. An error names something that the ruleset refers to and does not have.
     pub(crate) fn fate(&mut self, opening: &Opening) -> Result<Fate, String> {
-        if let Some(fate) = self.fates.get(opening) {
-            return Ok(fate.clone());
-        }
-        let fate = self.judge(opening)?;
-        self.fates.insert(*opening, fate.clone());
-        Ok(fate)
-    }
-
-    fn judge(&mut self, opening: &Opening) -> Result<Fate, String> {
         let [from_here, to_here] = opening.ends().map(|it| self.view.is_own_pod(it));
         let [by_node, to_node] = opening.ends().map(|it| self.node.contains(&it) || it.is_loopback());
         let hook = match (from_here || to_here, by_node, to_node) {
@@ -106,7 +103,7 @@ impl<'a> Judge<'a> {
             (true, false, true) => Hook::Input,
             (true, false, false) => Hook::Forward,
         };
-        let fate = self.traced(opening, hook)?;
+        let fate = self.traced(opening, hook)?.fate;
         let elsewhere = match (&fate, from_here, to_here) {
             (Fate::Lives, true, false) => self.elsewhere.denied(opening, Direction::Ingress),
             (Fate::Lives, false, true) => self.elsewhere.denied(opening, Direction::Egress),
@@ -115,12 +112,35 @@ impl<'a> Judge<'a> {
         Ok(elsewhere.map_or(fate, Fate::Denied))
     }
 
+    /// What denies datagrams from a pod of another node to one of this node, though the kernel may take them for answers: the number that the ruleset
+    /// logs for such a first packet. None where the ruleset lets that pass; and where what the own pod sends the other way does not leave
+    /// the node, or is let in by the other: only that makes answers of them.
+    pub(crate) fn denies_answer(&mut self, answer: &Answer) -> Result<Option<u32>, String> {
+        let Answer { from, to, protocol } = *answer;
+        let opening = |from: SocketAddr, to: SocketAddr| {
+            let (source, destination) = (from.ip(), to.ip());
+            Opening { source, destination, protocol, port: Some(to.port()) }
+        };
+        if !self.view.is_own_pod(to.ip()) || !self.view.is_pod(from.ip()) || self.view.is_own_pod(from.ip()) {
+            return Ok(None);
+        }
+        let call = opening(to, from);
+        if self.traced(&call, Hook::Forward)?.fate != Fate::Lives || self.elsewhere.denied(&call, Direction::Ingress).is_none() {
+            return Ok(None);
+        }
+        let Traced { fate, origin } = self.traced(&opening(from, to), Hook::Forward)?;
+        Ok(match fate {
+            Fate::Denied(_) => Some(origin),
+            Fate::Lives | Fate::NotOurs => None,
+        })
+    }
+
     /// What the node's own ruleset says.
-    fn traced(&mut self, opening: &Opening, hook: Hook) -> Result<Fate, String> {
+    fn traced(&mut self, opening: &Opening, hook: Hook) -> Result<Traced, String> {
         let Opening { source, destination, protocol, port } = *opening;
         let case = Case { hook, ends: self.alike.ends(source, destination), protocol, port };
-        if let Some(fate) = self.traced.get(&case) {
-            return Ok(fate.clone());
+        if let Some(traced) = self.traced.get(&case) {
+            return Ok(traced.clone());
         }
         let at = match hook {
             Hook::Forward => At::Forward,
@@ -131,14 +151,15 @@ impl<'a> Judge<'a> {
         let (from_link, to_link) = (None, None);
         let packet = Packet { at, source, destination, protocol, port, state, priority: 0, source_is_local: false, from_link, to_link };
         let traced = trace(self.ruleset, &packet)?;
-        let number = traced.origins.last().copied().unwrap_or(0);
-        let fate = match (traced.accepted, self.ruleset.origins.get(&number)) {
+        let origin = traced.origins.last().copied().unwrap_or(0);
+        let fate = match (traced.accepted, self.ruleset.origins.get(&origin)) {
             // A guard is about one packet, and not about the connection that it belongs to.
             (true, _) | (false, Some(Origin::Guard(_))) => Fate::Lives,
             (false, Some(Origin::Policy { direction, reason })) => Fate::Denied(names::by(&self.view.model, *direction, reason.clone())),
-            (false, Some(Origin::Accepted { .. }) | None) => Fate::Denied(DeniedBy::Unknown(number)),
+            (false, Some(Origin::Accepted { .. }) | None) => Fate::Denied(DeniedBy::Unknown(origin)),
         };
-        self.traced.insert(case, fate.clone());
-        Ok(fate)
+        let traced = Traced { fate, origin };
+        self.traced.insert(case, traced.clone());
+        Ok(traced)
     }
 }

@@ -5,13 +5,14 @@ use std::net::IpAddr;
 use std::sync::{Arc, Condvar, Mutex, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
-use palisade_kernel::{Connection, Conntrack, Deleted, KernelError, Links};
+use palisade_kernel::{Answer, Connection, Conntrack, Deleted, KernelError, Links};
 use palisade_model::PodName;
 use palisade_nft::{Address, Ruleset};
 
 use crate::agent::Applied;
 use crate::names::Names;
 use crate::running::{Event, Shared, lock};
+use crate::sweep::answers::{Shut, ShutError, answers_of};
 use crate::sweep::cut::{Cuts, Tally, Why};
 use crate::sweep::judge::{Fate, Judge, Opening};
 use crate::sweep::view::{Amount, Touched, View};
@@ -179,14 +180,14 @@ impl Tools {
     fn read(&mut self, touched: &Touched, mut take: impl FnMut(Connection)) -> Result<(), KernelError> {
         let conntrack = &mut self.conntrack;
         let wanted = |ends| touched.left_by(ends).is_some() || touched.judges(ends);
-        for family in Address::BOTH {
-            match touched.of(family, FEW) {
-                Amount::Nothing => {}
-                Amount::Few(addresses) if family == Address::V4 => addresses.iter().try_for_each(|it| conntrack.each_of(*it, &mut take))?,
-                Amount::Few(_) | Amount::Many => conntrack.each_between(Some(family), wanted, &mut take)?,
-            }
+        match Address::BOTH.map(|it| touched.of(it, FEW)) {
+            [Amount::Nothing, Amount::Nothing] => Ok(()),
+            [Amount::Few(addresses), Amount::Nothing] => addresses.iter().try_for_each(|it| conntrack.each_of(*it, &mut take)),
+            [Amount::Many, Amount::Nothing] => conntrack.each_between(Some(Address::V4), wanted, take),
+            [Amount::Nothing, Amount::Few(_) | Amount::Many] => conntrack.each_between(Some(Address::V6), wanted, take),
+            // To look at the table is most of the work: once for both.
+            [Amount::Few(_) | Amount::Many, Amount::Few(_) | Amount::Many] => conntrack.each_between(None, wanted, take),
         }
-        Ok(())
     }
 
     /// All addresses of the node.
@@ -204,6 +205,8 @@ pub(crate) enum SweepError {
     Ruleset(String),
     #[error("{0} connections that are denied live on: a flowtable has them")]
     Offloaded(u64),
+    #[error(transparent)]
+    Shut(#[from] ShutError),
 }
 
 /// Sweeps whenever there is something on the desk.
@@ -211,6 +214,7 @@ pub(crate) enum SweepError {
 pub(crate) struct Sweeper {
     pub(crate) shared: Arc<Shared>,
     pub(crate) tools: Mutex<Tools>,
+    pub(crate) shut: Mutex<Shut>,
 }
 
 impl Sweeper {
@@ -265,6 +269,9 @@ impl Sweeper {
         let mut offloaded = 0;
         for chunk in found.chunks(CHUNK) {
             let judged = self.judged(touched, judge.as_mut(), chunk)?;
+            // Before they are forgotten: later, the next datagram could be an answer already.
+            let more: Vec<Answer> = judged.iter().flat_map(|(_, connection, _)| answers_of(connection)).collect();
+            self.shut(&more)?;
             let deleted = tools.conntrack.delete_all(&judged.iter().map(|it| it.1).collect::<Vec<_>>())?;
             for ((opening, _, why), deleted) in judged.into_iter().zip(deleted) {
                 match deleted {
@@ -276,6 +283,24 @@ impl Sweeper {
             }
         }
         if offloaded > 0 { Err(SweepError::Offloaded(offloaded)) } else { Ok(()) }
+    }
+
+    /// Drops what is denied of conversations that were cut, by what has come into force now. Some that were remembered may be allowed again.
+    pub(crate) fn settle_answers(&self, report: &dyn Fn(Event)) {
+        if let Err(error) = self.shut(&[]) {
+            report(Event::Failed(error.to_string()));
+        }
+    }
+
+    fn shut(&self, more: &[Answer]) -> Result<(), ShutError> {
+        let mut shut = lock(&self.shut);
+        if more.is_empty() && shut.is_settled() {
+            return Ok(());
+        }
+        // Whoever brings something else into force settles after that.
+        let (Some(ruleset), Some(view)) = self.in_force() else { return Ok(()) };
+        // Only pods are asked about.
+        shut.settle(more, &mut Judge::new(&ruleset, &view, &BTreeSet::new()))
     }
 
     fn in_force(&self) -> (Option<Arc<Ruleset>>, Option<Arc<View>>) {
