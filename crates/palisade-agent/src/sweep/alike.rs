@@ -1,13 +1,13 @@
-//! Addresses that a ruleset does not tell apart.
+//! Addresses and ports that a ruleset does not tell apart.
 //!
 //! A walk through a ruleset reads an address by its maps and sets alone, so what all of them say alike makes no difference to any verdict. A
 //! node has tens of thousands of connections and few kinds of ends: each is traced once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use palisade_model::Family;
-use palisade_nft::{Address, Ruleset};
+use palisade_nft::{Address, Match, Ruleset};
 
 /// Addresses of one number are alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,6 +26,8 @@ pub(crate) struct Ends {
 #[derive(Debug)]
 pub(crate) struct Alike<'a> {
     ruleset: &'a Ruleset,
+    /// Where something about ports begins or ends.
+    ports: Vec<u16>,
     of: HashMap<IpAddr, Kind>,
     /// By the family, and by what each map and set says.
     kinds: HashMap<(Family, Vec<Option<u32>>), Kind>,
@@ -33,7 +35,16 @@ pub(crate) struct Alike<'a> {
 
 impl<'a> Alike<'a> {
     pub(crate) fn in_ruleset(ruleset: &'a Ruleset) -> Alike<'a> {
-        Alike { ruleset, of: HashMap::new(), kinds: HashMap::new() }
+        let matches = ruleset.chains.values().flat_map(|it| &it.rules).flat_map(|it| &it.matches);
+        let ranges =
+            matches.filter_map(|it| if let Match::Port { first, last } = it { Some([*first, last.saturating_add(1)]) } else { None });
+        let ports: BTreeSet<u16> = ranges.flatten().collect();
+        Alike { ruleset, ports: ports.into_iter().collect(), of: HashMap::new(), kinds: HashMap::new() }
+    }
+
+    /// Ports of one number are alike.
+    pub(crate) fn port(&self, port: u16) -> usize {
+        self.ports.partition_point(|it| *it <= port)
     }
 
     pub(crate) fn ends(&mut self, source: IpAddr, destination: IpAddr) -> Ends {
@@ -68,7 +79,7 @@ fn said(ruleset: &Ruleset, address: IpAddr) -> Vec<Option<u32>> {
 
 #[cfg(test)]
 mod tests {
-    use palisade_nft::{AddressSet, DataMap, IntervalMap, PairSet};
+    use palisade_nft::{AddressSet, Chain, DataMap, IntervalMap, PairSet, Rule};
 
     use super::*;
 
@@ -94,6 +105,11 @@ mod tests {
         }
         assert!(!is_alike(2, 3));
         assert_ne!(alike.ends(address(0), address(1)), alike.ends(address(1), address(0)));
+        let rules = [(80, 90), (85, 85), (65_535, 65_535)].map(|(first, last)| Rule::default().when(Match::Port { first, last }));
+        let ports = Ruleset { chains: [("c".to_owned(), Chain { hook: None, rules: rules.into() })].into(), ..Ruleset::default() };
+        let ports = Alike::in_ruleset(&ports);
+        let kinds = [0, 79, 80, 84, 85, 86, 90, 91, 65_534, 65_535].map(|it| ports.port(it));
+        assert_eq!(kinds, [0, 0, 1, 1, 2, 3, 3, 4, 4, 5]);
         let six: IpAddr = "fd00::1".parse().unwrap();
         assert_ne!(alike.ends(address(10), six), alike.ends(address(10), address(11)));
     }

@@ -58,7 +58,8 @@ struct Case {
     hook: Hook,
     ends: Ends,
     protocol: u8,
-    port: Option<u16>,
+    /// By its kind.
+    port: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -138,7 +139,7 @@ impl<'a> Judge<'a> {
     /// What the node's own ruleset says.
     fn traced(&mut self, opening: &Opening, hook: Hook) -> Result<Traced, String> {
         let Opening { source, destination, protocol, port } = *opening;
-        let case = Case { hook, ends: self.alike.ends(source, destination), protocol, port };
+        let case = Case { hook, ends: self.alike.ends(source, destination), protocol, port: port.map(|it| self.alike.port(it)) };
         if let Some(traced) = self.traced.get(&case) {
             return Ok(traced.clone());
         }

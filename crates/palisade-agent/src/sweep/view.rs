@@ -155,8 +155,9 @@ impl View {
         }
         addresses.extend(changed_nodes(&before.model, &self.model));
         let judged = match selected(before, self, &mut addresses) {
-            Selected::Found => Judged::Of(addresses),
-            Selected::TooMany => Judged::All,
+            // Anybody without a name may have become a pod that is not known, or ceased to be one.
+            Selected::Found if before.model.pod_ranges == self.model.pod_ranges => Judged::Of(addresses),
+            Selected::Found | Selected::TooMany => Judged::All,
         };
         Touched { judged, left: self.left_since(before) }
     }

@@ -101,6 +101,7 @@ impl Size {
             services: Vec::new(),
             policies,
             pod_ranges: Vec::new(),
+            node_ranges: Vec::new(),
             completed: Vec::new(),
             foreign: Vec::new(),
             logged: BTreeSet::new(),
