@@ -5,6 +5,7 @@
 mod cut;
 mod faults;
 mod ground;
+mod node_local;
 mod scenarios;
 mod soak;
 mod talk;
