@@ -36,6 +36,8 @@ usage: cargo xtask COMMAND
                      CPU time of working out whole clusters, as a ratio to copying them
   bench kernel [--rounds N] [--quick]
                      what the ruleset costs in the kernel, as a ratio to conntrack alone; needs root
+  bench sweep [--rounds N]
+                     ending the few of many connections that a change denies, as a ratio to reading them; needs root
 ";
 
 fn main() -> ExitCode {
@@ -66,6 +68,7 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["bench", "parse", options @ ..] => bench::parse(options),
         ["bench", "engine", options @ ..] => bench::engine(options),
         ["bench", "kernel", options @ ..] => bench::kernel(options),
+        ["bench", "sweep", options @ ..] => bench::sweep(options),
         other => bail!("`{}` is no command\n\n{USAGE}", other.join(" ")),
     }
 }

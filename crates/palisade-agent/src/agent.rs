@@ -3,6 +3,7 @@
 //! Nothing here decides a verdict, waits or starts a thread. Whoever holds the agent says when.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use nix::errno::Errno;
 use palisade_engine::compile;
@@ -25,7 +26,7 @@ pub struct Agent<K> {
     ids: Ids,
     layout: Layout,
     /// What was applied last.
-    wanted: Option<Ruleset>,
+    wanted: Option<Arc<Ruleset>>,
     standing: Standing,
     unknown: Unknown,
     uncovered: Vec<String>,
@@ -167,7 +168,7 @@ impl<K: Kernel> Agent<K> {
                 self.bring(&wanted)?
             }
         };
-        self.wanted = Some(wanted);
+        self.wanted = Some(Arc::new(wanted));
         Ok(applied)
     }
 
@@ -198,7 +199,7 @@ impl<K: Kernel> Agent<K> {
     }
 
     /// What was applied last.
-    pub fn ruleset(&self) -> Option<&Ruleset> {
+    pub fn ruleset(&self) -> Option<&Arc<Ruleset>> {
         self.wanted.as_ref()
     }
 

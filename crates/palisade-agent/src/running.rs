@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use std::{fmt, io};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use palisade_kernel::{Changed, Conntrack, Frames, KernelError, Log, LogOptions, Monitor, Namespace, Nftables, Restored};
+use palisade_kernel::{Answers, Changed, Conntrack, Frames, KernelError, Log, LogOptions, Monitor, Namespace, Nftables, Restored};
 use palisade_model::{EndpointId, Model, NodeId};
 use palisade_nft::{AUDIT_GROUP, LOG_GROUP, Table, Unknown, Would};
 use palisade_report::v1;
@@ -25,7 +25,7 @@ use crate::lock::{Lock, LockError};
 use crate::names::Names;
 use crate::notice::Notice;
 use crate::room::Lookout;
-use crate::sweep::{Cuts, Desk, Established, Sweeper, Swept, Tools, Touched, View};
+use crate::sweep::{Cuts, Desk, Established, Shut, Sweeper, Swept, Tools, Touched, View};
 use crate::verify::{Seen, Watching};
 
 const TABLE: &str = "palisade";
@@ -188,8 +188,11 @@ impl Running {
         let opened = namespace.run(|| -> Result<_, StartError> {
             let lock = Lock::take()?;
             let tools = match established {
-                Established::Cut => Some(Tools::open()?),
-                Established::Keep => None,
+                Established::Cut => Some((Tools::open()?, Shut::open()?)),
+                Established::Keep => {
+                    Answers::open()?.replace(&BTreeMap::new())?;
+                    None
+                }
             };
             let logs = (Log::open(LOG_GROUP, log)?, Log::open(AUDIT_GROUP, log)?);
             Ok((lock, Nftables::open()?, Frames::open()?, logs, Monitor::open_with(notifications)?, tools, Conntrack::open()?))
@@ -207,7 +210,10 @@ impl Running {
             lock,
         });
         let report: Arc<dyn Fn(Event) + Send + Sync> = Arc::new(report);
-        let sweeper = tools.map(|it| Arc::new(Sweeper { shared: Arc::clone(&shared), tools: Mutex::new(it) }));
+        let sweeper = tools.map(|(tools, shut)| {
+            let (tools, shut) = (Mutex::new(tools), Mutex::new(shut));
+            Arc::new(Sweeper { shared: Arc::clone(&shared), tools, shut })
+        });
         let worker = Worker {
             shared: Arc::clone(&shared),
             log,
@@ -295,6 +301,10 @@ impl Running {
             self.shared.desk.in_force(view, applied);
         }
         lock(&self.shared.audit).apply(agent.kernel(), model, node, since_1970());
+        drop(agent);
+        if let Some(sweeper) = &self.sweeper {
+            sweeper.settle_answers(&*self.report);
+        }
         Ok(applied)
     }
 

@@ -2,9 +2,11 @@
 
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use palisade_model::{ContainerPort, Labels};
 
 use crate::meta::Meta;
+use crate::network_policy::Spelling;
 use crate::problem::Consequence;
 use crate::read::Reader;
 use crate::syntax;
@@ -65,6 +67,8 @@ pub struct Node {
     pub meta: Meta,
     /// Those of the cluster's own network first.
     pub addresses: Vec<IpAddr>,
+    /// Where it says that its pods have their addresses from.
+    pub pod_cidrs: Vec<IpNet>,
 }
 
 /// Where an address of a node is used.
@@ -99,7 +103,19 @@ impl Reader {
         let mut addresses: Vec<(Side, IpAddr)> = addresses.unwrap_or_default().into_iter().flatten().collect();
         // The cluster reaches its nodes from the inside, in whatever order their addresses are listed.
         addresses.sort_by_key(|(side, _)| *side);
-        Some(Node { meta, addresses: addresses.into_iter().map(|(_, address)| address).collect() })
+        let pod_cidrs = self.optional(&fields, "spec", Reader::pod_cidrs).unwrap_or_default();
+        Some(Node { meta, addresses: addresses.into_iter().map(|(_, address)| address).collect(), pod_cidrs })
+    }
+
+    /// A list, or the single form of it.
+    fn pod_cidrs<'n>(&mut self, node: &'n Tree<'n>) -> Option<Vec<IpNet>> {
+        let fields = self.fields(node)?;
+        self.no_slips(&fields, &["podCIDRs", "podCIDR"]);
+        let mut cidrs = self.list(&fields, "podCIDRs", |r, node| r.cidr(node, Spelling::Stored));
+        if cidrs.is_empty() {
+            cidrs.extend(self.optional(&fields, "podCIDR", |r, node| r.cidr(node, Spelling::Stored)));
+        }
+        Some(cidrs)
     }
 
     /// Host names are addresses too; policy only knows the numeric ones.

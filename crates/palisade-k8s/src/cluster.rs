@@ -31,10 +31,12 @@ pub(crate) fn model<'o>(objects: impl Iterator<Item = (&'o ObjectKey, &'o Body)>
             | Body::AdminNetworkPolicy(_)
             | Body::BaselineAdminNetworkPolicy(_)
             | Body::Kep2091(_)
-            | Body::Node(_)
             | Body::Nothing(_) => {}
+            Body::Node(node) => model.node_ranges.extend(&node.pod_cidrs),
         }
     }
+    model.node_ranges.sort_unstable();
+    model.node_ranges.dedup();
     model.endpoints.sort_by(|a, b| a.name.cmp(&b.name));
     let order: BTreeMap<Box<str>, NodeId> = nodes.keys().enumerate().map(|(at, name)| (name.clone(), NodeId(at))).collect();
     for endpoint in &mut model.endpoints {

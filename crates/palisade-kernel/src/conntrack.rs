@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
 use nix::errno::Errno;
-use palisade_netlink::{Attributes, Odd, Writer};
+use palisade_netlink::{Attributes, AttributesOneByOne, Odd, Writer};
 use palisade_nft::Address;
 use palisade_nft::uapi::flag;
 
@@ -149,7 +149,7 @@ impl Conntrack {
             |_| {},
             |payload| {
                 let read = Attributes::of_payload(payload)?;
-                let most = optional(&read, uapi::STATISTICS_MOST)?.map(u32::from_be_bytes);
+                let most = optional(read.find(uapi::STATISTICS_MOST), uapi::STATISTICS_MOST)?.map(u32::from_be_bytes);
                 totals = Some(Tracking { connections: read.u32(uapi::STATISTICS_ENTRIES)?, most, ..Tracking::default() });
                 Ok(())
             },
@@ -178,23 +178,29 @@ impl Conntrack {
     /// Gives all connections of a family, or of both, to `take`, in no order and without keeping them. One that changes meanwhile may
     /// come twice. After `Unsteady` some may be missing.
     pub fn each(&mut self, family: Option<Address>, take: impl FnMut(Connection)) -> Result<(), KernelError> {
-        self.read(family.map_or(0, family_number), |_| {}, take)
+        self.each_between(family, |_| true, take)
     }
 
-    /// The same for those that an address has opened, or that it answers; one that it does both of may come twice. The kernel looks at all
-    /// of IPv4, but that is far less work than to tell of all.
+    /// The same for those whose ends are wanted: who has opened it, and who answers. Of others nothing else is read.
+    pub fn each_between(
+        &mut self,
+        family: Option<Address>,
+        wanted: impl Fn([IpAddr; 2]) -> bool,
+        take: impl FnMut(Connection),
+    ) -> Result<(), KernelError> {
+        self.read(family.map_or(0, family_number), |_| {}, wanted, take)
+    }
+
+    /// The same for those that an address has opened, or that it answers; one that it does both of may come twice. Of IPv4 the kernel looks at
+    /// all and tells of few. Of IPv6 it tells of all: its filter leaves out what it should give, since it compares the wrong way round
+    /// (`ctnetlink_filter_match_tuple`, seen with 6.18).
     pub fn each_of(&mut self, address: IpAddr, mut take: impl FnMut(Connection)) -> Result<(), KernelError> {
         let family = Address::of(address);
         // Kernels before 5.8 do not know the filter, and give all.
-        let mut take = |it: Connection| {
-            if [it.original.source, it.reply.source].contains(&address) {
-                take(it);
-            }
-        };
+        let wanted = |ends: [IpAddr; 2]| ends.contains(&address);
         let filters = match family {
             Address::V4 => [(uapi::TUPLE_ORIGINAL, uapi::FILTER_ORIGINAL), (uapi::TUPLE_REPLY, uapi::FILTER_REPLY)],
-            // The filter of IPv6 leaves out what it should give: the kernel compares the wrong way round (seen with 6.18).
-            Address::V6 => return self.each(Some(family), take),
+            Address::V6 => return self.each_between(Some(family), wanted, take),
         };
         for (tuple, filter) in filters {
             let source = |writer: &mut Writer| {
@@ -206,14 +212,23 @@ impl Conntrack {
                     }
                 });
             };
-            self.read(family_number(family), source, &mut take)?;
+            self.read(family_number(family), source, wanted, &mut take)?;
         }
         Ok(())
     }
 
-    fn read(&mut self, family: u8, filter: impl FnOnce(&mut Writer), mut take: impl FnMut(Connection)) -> Result<(), KernelError> {
+    fn read(
+        &mut self,
+        family: u8,
+        filter: impl FnOnce(&mut Writer),
+        wanted: impl Fn([IpAddr; 2]) -> bool,
+        mut take: impl FnMut(Connection),
+    ) -> Result<(), KernelError> {
         let answer = self.socket.each(question(uapi::GET, flag::DUMP, family), filter, |payload| {
-            take(connection(payload)?);
+            let parts = Parts::of(payload)?;
+            if wanted([source(parts.original)?, source(parts.reply)?]) {
+                take(parts.connection()?);
+            }
             Ok(())
         });
         answer.map_err(|it| failed(it, || "read connections".to_owned()))
@@ -259,7 +274,7 @@ impl Conntrack {
 impl Connection {
     /// Reads what the kernel says about one connection: whatever follows the header of a message.
     pub fn read(payload: &[u8]) -> Result<Connection, Odd> {
-        connection(payload)
+        Parts::of(payload)?.connection()
     }
 }
 
@@ -303,68 +318,125 @@ fn family_number(family: Address) -> u8 {
     }
 }
 
-fn connection(payload: &[u8]) -> Result<Connection, Odd> {
-    let attributes = Attributes::of_payload(payload)?;
-    let original = attributes.nest(uapi::TUPLE_ORIGINAL)?;
-    let reply = attributes.nest(uapi::TUPLE_REPLY)?;
-    // A zone for both directions stands outside, one for one direction in its tuple.
-    let both = optional(&attributes, uapi::ZONE)?.map(u16::from_be_bytes).unwrap_or_default();
-    let zone = |tuple: &Attributes<'_>| Ok::<u16, Odd>(optional(tuple, uapi::TUPLE_ZONE)?.map_or(both, u16::from_be_bytes));
-    let (zone, reply_zone) = (zone(&original)?, zone(&reply)?);
-    let original = tuple(&original)?;
-    Ok(Connection {
-        reply: tuple(&reply)?,
-        zone,
-        reply_zone,
-        id: attributes.u32(uapi::ID)?,
-        status: Status(attributes.u32(uapi::STATUS)?),
-        // Kernels without marks say nothing, and so do newer ones of a mark of 0.
-        mark: optional(&attributes, uapi::MARK)?.map(u32::from_be_bytes).unwrap_or_default(),
-        protocol: original.protocol,
-        original,
-    })
+/// What a message about a connection says, as it came. A table has as many of these as connections, and few are wanted: nothing is kept that
+/// was not asked for.
+struct Parts<'a> {
+    original: &'a [u8],
+    reply: &'a [u8],
+    id: u32,
+    status: u32,
+    mark: Option<[u8; 4]>,
+    zone: Option<[u8; 2]>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(payload: &'a [u8]) -> Result<Parts<'a>, Odd> {
+        let body = payload.get(4..).ok_or_else(|| Odd::new("a message is cut short"))?;
+        let wanted = [uapi::TUPLE_ORIGINAL, uapi::TUPLE_REPLY, uapi::ID, uapi::STATUS, uapi::MARK, uapi::ZONE];
+        let [original, reply, id, status, mark, zone] = attributes(body, wanted)?;
+        Ok(Parts {
+            original: original.ok_or_else(|| missing(uapi::TUPLE_ORIGINAL))?,
+            reply: reply.ok_or_else(|| missing(uapi::TUPLE_REPLY))?,
+            id: u32::from_be_bytes(required(id, uapi::ID)?),
+            status: u32::from_be_bytes(required(status, uapi::STATUS)?),
+            mark: optional(mark, uapi::MARK)?,
+            zone: optional(zone, uapi::ZONE)?,
+        })
+    }
+
+    fn connection(&self) -> Result<Connection, Odd> {
+        // A zone for both directions stands outside, one for one direction in its tuple.
+        let both = self.zone.map(u16::from_be_bytes).unwrap_or_default();
+        let (original, zone) = tuple(self.original)?;
+        let (reply, reply_zone) = tuple(self.reply)?;
+        Ok(Connection {
+            reply,
+            zone: zone.unwrap_or(both),
+            reply_zone: reply_zone.unwrap_or(both),
+            id: self.id,
+            status: Status(self.status),
+            // Kernels without marks say nothing, and so do newer ones of a mark of 0.
+            mark: self.mark.map(u32::from_be_bytes).unwrap_or_default(),
+            protocol: original.protocol,
+            original,
+        })
+    }
+}
+
+/// The first attribute of each of some kinds. One that cannot be read is an error, also behind those.
+fn attributes<const N: usize>(bytes: &[u8], wanted: [u16; N]) -> Result<[Option<&[u8]>; N], Odd> {
+    let mut found = [None; N];
+    for attribute in AttributesOneByOne::of(bytes) {
+        let (kind, value) = attribute?;
+        for (found, _) in found.iter_mut().zip(wanted).filter(|(found, wanted)| *wanted == kind && found.is_none()) {
+            *found = Some(value);
+        }
+    }
+    Ok(found)
 }
 
 /// A value of fixed length that need not be there. One of another length is an error.
-fn optional<const N: usize>(attributes: &Attributes<'_>, kind: u16) -> Result<Option<[u8; N]>, Odd> {
-    match attributes.find(kind) {
-        None => Ok(None),
-        Some(value) => value.try_into().map(Some).map_err(|_| Odd(format!("attribute {kind} has {} bytes", value.len()))),
+fn optional<const N: usize>(value: Option<&[u8]>, kind: u16) -> Result<Option<[u8; N]>, Odd> {
+    let odd = |it: &[u8]| Odd(format!("attribute {kind} has {} bytes", it.len()));
+    value.map(|it| it.try_into().map_err(|_| odd(it))).transpose()
+}
+
+fn required<const N: usize>(value: Option<&[u8]>, kind: u16) -> Result<[u8; N], Odd> {
+    optional(value, kind)?.ok_or_else(|| missing(kind))
+}
+
+fn missing(kind: u16) -> Odd {
+    Odd(format!("attribute {kind} is missing"))
+}
+
+/// The source of a tuple, without the rest of it.
+fn source(tuple: &[u8]) -> Result<IpAddr, Odd> {
+    let [addresses] = attributes(tuple, [uapi::TUPLE_ADDRESSES])?;
+    let addresses = addresses.ok_or_else(|| missing(uapi::TUPLE_ADDRESSES))?;
+    let [four, six] = attributes(addresses, [uapi::SOURCE4, uapi::SOURCE6])?;
+    address(four, six, [uapi::SOURCE4, uapi::SOURCE6])
+}
+
+/// A tuple, and the zone that it has for itself.
+fn tuple(bytes: &[u8]) -> Result<(Tuple, Option<u16>), Odd> {
+    let [addresses, protocol, zone] = attributes(bytes, [uapi::TUPLE_ADDRESSES, uapi::TUPLE_PROTOCOL, uapi::TUPLE_ZONE])?;
+    let zone = optional(zone, uapi::TUPLE_ZONE)?.map(u16::from_be_bytes);
+    let addresses = addresses.ok_or_else(|| missing(uapi::TUPLE_ADDRESSES))?;
+    let kinds = [uapi::SOURCE4, uapi::SOURCE6, uapi::DESTINATION4, uapi::DESTINATION6];
+    let [source4, source6, destination4, destination6] = attributes(addresses, kinds)?;
+    let source = address(source4, source6, [uapi::SOURCE4, uapi::SOURCE6])?;
+    let destination = address(destination4, destination6, [uapi::DESTINATION4, uapi::DESTINATION6])?;
+    let protocol = protocol.ok_or_else(|| missing(uapi::TUPLE_PROTOCOL))?;
+    let (protocol, transport) = transport(protocol)?;
+    Ok((Tuple { source, destination, protocol, transport }, zone))
+}
+
+fn address(four: Option<&[u8]>, six: Option<&[u8]>, [of_four, of_six]: [u16; 2]) -> Result<IpAddr, Odd> {
+    Ok(match optional::<4>(four, of_four)? {
+        Some(four) => four.into(),
+        None => Ipv6Addr::from(required::<16>(six, of_six)?).into(),
+    })
+}
+
+/// The number of a protocol, and what it tells connections apart by.
+fn transport(bytes: &[u8]) -> Result<(u8, Transport), Odd> {
+    let [id4, kind4, code4] = uapi::ICMP4;
+    let [id6, kind6, code6] = uapi::ICMP6;
+    let [number, source, destination, icmp4, type4, of4, icmp6, type6, of6] =
+        attributes(bytes, [uapi::PROTOCOL_NUMBER, uapi::SOURCE_PORT, uapi::DESTINATION_PORT, id4, kind4, code4, id6, kind6, code6])?;
+    let [number] = required(number, uapi::PROTOCOL_NUMBER)?;
+    for (id, kind, code, [of_id, of_kind, of_code]) in [(icmp4, type4, of4, uapi::ICMP4), (icmp6, type6, of6, uapi::ICMP6)] {
+        if let Some(id) = optional(id, of_id)? {
+            let ([kind], [code]) = (required(kind, of_kind)?, required(code, of_code)?);
+            return Ok((number, Transport::Icmp { kind, code, id: u16::from_be_bytes(id) }));
+        }
     }
-}
-
-fn required<const N: usize>(attributes: &Attributes<'_>, kind: u16) -> Result<[u8; N], Odd> {
-    optional(attributes, kind)?.ok_or_else(|| Odd(format!("attribute {kind} is missing")))
-}
-
-fn tuple(attributes: &Attributes<'_>) -> Result<Tuple, Odd> {
-    let addresses = attributes.nest(uapi::TUPLE_ADDRESSES)?;
-    let (source, destination) = match optional::<4>(&addresses, uapi::SOURCE4)? {
-        Some(source) => (IpAddr::from(source), IpAddr::from(required::<4>(&addresses, uapi::DESTINATION4)?)),
-        None => (
-            Ipv6Addr::from(required::<16>(&addresses, uapi::SOURCE6)?).into(),
-            Ipv6Addr::from(required::<16>(&addresses, uapi::DESTINATION6)?).into(),
-        ),
+    let ports = |source| -> Result<Transport, Odd> {
+        let destination = u16::from_be_bytes(required(destination, uapi::DESTINATION_PORT)?);
+        Ok(Transport::Ports { source: u16::from_be_bytes(source), destination })
     };
-    let protocol = attributes.nest(uapi::TUPLE_PROTOCOL)?;
-    let [number] = required(&protocol, uapi::PROTOCOL_NUMBER)?;
-    Ok(Tuple { source, destination, protocol: number, transport: transport(&protocol)? })
-}
-
-fn transport(attributes: &Attributes<'_>) -> Result<Transport, Odd> {
-    for [id, kind, code] in [uapi::ICMP4, uapi::ICMP6] {
-        if let Some(id) = optional(attributes, id)? {
-            let ([kind], [code]) = (required(attributes, kind)?, required(attributes, code)?);
-            return Ok(Transport::Icmp { kind, code, id: u16::from_be_bytes(id) });
-        }
-    }
-    match optional(attributes, uapi::SOURCE_PORT)? {
-        None => Ok(Transport::Addresses),
-        Some(source) => {
-            let destination = u16::from_be_bytes(required(attributes, uapi::DESTINATION_PORT)?);
-            Ok(Transport::Ports { source: u16::from_be_bytes(source), destination })
-        }
-    }
+    let transport = optional(source, uapi::SOURCE_PORT)?.map_or(Ok(Transport::Addresses), ports)?;
+    Ok((number, transport))
 }
 
 fn write_address(writer: &mut Writer, address: IpAddr, [four, six]: [u16; 2]) {

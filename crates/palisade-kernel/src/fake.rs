@@ -146,16 +146,8 @@ impl Kernel for Fake {
         self.call(|fake| Ok(fake.tables.get(&Table::Own).map(|it| it.layout)))
     }
 
-    fn dump(&mut self) -> Result<Option<Ruleset>, KernelError> {
-        self.dump_of(Table::Own)
-    }
-
     fn generation(&mut self) -> Result<u32, KernelError> {
         self.call(|fake| Ok(fake.generation))
-    }
-
-    fn counters(&mut self) -> Result<Vec<Counted>, KernelError> {
-        self.counters_of(Table::Own)
     }
 
     fn dump_of(&mut self, table: Table) -> Result<Option<Ruleset>, KernelError> {

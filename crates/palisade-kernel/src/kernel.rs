@@ -30,13 +30,17 @@ pub trait Kernel {
     ///
     /// Anything that no ruleset has is `Foreign`: a chain of another priority, a dormant table, an element with a timeout. Flow
     /// tables and named counters, quotas and the like are not looked for: no rule of a ruleset can refer to one.
-    fn dump(&mut self) -> Result<Option<Ruleset>, KernelError>;
+    fn dump(&mut self) -> Result<Option<Ruleset>, KernelError> {
+        self.dump_of(Table::Own)
+    }
 
     /// The number of the last transaction in the network namespace, by anyone.
     fn generation(&mut self) -> Result<u32, KernelError>;
 
     /// What the rules have counted, by chain and in their order; rules that count nothing are left out.
-    fn counters(&mut self) -> Result<Vec<Counted>, KernelError>;
+    fn counters(&mut self) -> Result<Vec<Counted>, KernelError> {
+        self.counters_of(Table::Own)
+    }
 
     /// The same as `dump` for one of our tables.
     fn dump_of(&mut self, table: Table) -> Result<Option<Ruleset>, KernelError>;

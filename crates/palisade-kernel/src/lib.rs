@@ -13,6 +13,7 @@
 #![cfg(target_os = "linux")]
 #![warn(clippy::as_conversions)]
 
+mod answers;
 mod channel;
 mod conntrack;
 mod dump;
@@ -32,6 +33,7 @@ mod socket;
 mod sysctl;
 mod transaction;
 
+pub use answers::{Answer, Answers};
 pub use conntrack::{Connection, Conntrack, Deleted, Status, Tracking, Transport, Tuple};
 pub use environment::{BaseChain, Environment, Filter, FilterSide, Flowtable, LinkFacts, Stirred, StrayRule, TableOf, Watch, Way, Xdp};
 pub use error::{Attempt, KernelError, NetworkObject, Refusal};

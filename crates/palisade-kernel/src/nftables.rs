@@ -98,16 +98,8 @@ impl Kernel for Nftables {
         table.map(|it| palisade_nft::layout(&it)).transpose().map_err(|odd| KernelError::Truncated(odd.0))
     }
 
-    fn dump(&mut self) -> Result<Option<Ruleset>, KernelError> {
-        self.dump_of(Table::Own)
-    }
-
     fn generation(&mut self) -> Result<u32, KernelError> {
         dump::generation(&mut self.socket)
-    }
-
-    fn counters(&mut self) -> Result<Vec<Counted>, KernelError> {
-        self.counters_of(Table::Own)
     }
 
     fn dump_of(&mut self, table: Table) -> Result<Option<Ruleset>, KernelError> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
-use palisade_model::{Endpoint, EndpointId, Family, IpBlock, Labels, Model, Node, NodeId, Place, PodName, Reached, ServiceKind};
+use palisade_model::{Endpoint, EndpointId, Family, Labels, Model, Node, NodeId, Place, PodName, Reached, ServiceKind};
 
 /// What the manifests leave open.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub enum WhileUnknown {
     Open,
     /// Nothing is from or for them on their own node, and to other nodes they are the worst that they could be.
     Closed {
-        /// Where pods have their addresses from; empty for the lab's own choice.
+        /// Where pods have their addresses from, besides what nodes say; empty for the lab's own choice.
         ranges: Vec<IpNet>,
         /// Addresses that are let through, since no pod has them.
         exempt: BTreeSet<IpAddr>,
@@ -66,12 +66,13 @@ impl WhileUnknown {
     /// As a lab is if nobody says otherwise.
     pub const CLOSED: WhileUnknown = WhileUnknown::Closed { ranges: Vec::new(), exempt: BTreeSet::new() };
 
-    /// The ranges of pods, without what is exempt.
-    fn pod_ranges(&self, pools: &Pools) -> Vec<IpBlock> {
-        let WhileUnknown::Closed { ranges, exempt } = self else { return Vec::new() };
-        let ranges = if ranges.is_empty() { pools.ranges_of_pods().to_vec() } else { ranges.clone() };
-        let except = |range: &IpNet| exempt.iter().filter(|it| range.contains(*it)).map(|it| IpNet::from(*it)).collect();
-        ranges.into_iter().map(|it| IpBlock { except: except(&it), cidr: it.trunc() }).collect()
+    /// Says which addresses are pods', known or not.
+    fn close(&self, model: &mut Model, pools: &Pools) {
+        match self {
+            WhileUnknown::Open => model.pod_ranges = Vec::new(),
+            WhileUnknown::Closed { ranges, exempt } if ranges.is_empty() => model.close_ranges(&pools.ranges_of_pods(), exempt),
+            WhileUnknown::Closed { ranges, exempt } => model.close_ranges(ranges, exempt),
+        }
     }
 }
 
@@ -196,7 +197,7 @@ fn planned(read: &Model, options: &Options, mut given: Given) -> Result<Plan, Pl
             }
         }
     }
-    model.pod_ranges = options.unknown.pod_ranges(&pools);
+    options.unknown.close(&mut model, &pools);
     Ok(Plan { model, network: options.network, unknown: options.unknown.clone(), given })
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ipnet::IpNet;
 
 use crate::flow::{End, Place};
 use crate::labels::{LabelSelector, Labels};
@@ -26,6 +28,8 @@ pub struct Model {
     /// Where pods have their addresses from. What is there and is nobody's is a pod that is not known yet. Only who enforces policy says so: empty, it is
     /// the outside.
     pub pod_ranges: Vec<IpBlock>,
+    /// Where nodes say that their pods have addresses from, in order. They decide nothing before somebody takes them for `pod_ranges`.
+    pub node_ranges: Vec<IpNet>,
     /// Pods that have run to their end, in name order. They match nothing; kept so that a question about one can be answered.
     pub completed: Vec<PodName>,
     /// Policies that were read and are for other controllers, in order. They decide nothing; kept so that nothing new is called like one.
@@ -295,6 +299,19 @@ impl Model {
         })
     }
 
+    /// Takes what nodes say and some more ranges for those of pods, but for addresses that no pod has: those that are exempt, and the first two of
+    /// each range of a node, which are the node's own for a tunnel and for its pods' gateway.
+    pub fn close_ranges(&mut self, more: &[IpNet], exempt: &BTreeSet<IpAddr>) {
+        let large = self.node_ranges.iter().filter(|it| it.max_prefix_len() - it.prefix_len() > 1);
+        let except: BTreeSet<IpAddr> = exempt.iter().copied().chain(large.flat_map(first_two)).collect();
+        let ranges: Vec<IpNet> = self.node_ranges.iter().chain(more).map(IpNet::trunc).collect();
+        let block = |cidr: IpNet| {
+            let except = except.iter().filter(|it| cidr.contains(*it)).map(|it| IpNet::from(*it)).collect();
+            IpBlock { cidr, except }
+        };
+        self.pod_ranges = IpNet::aggregate(&ranges).into_iter().map(block).collect();
+    }
+
     /// Whether a pod stands at an end of which nothing is known but its address.
     pub fn is_unknown_pod(&self, end: &End) -> bool {
         let held = |address: IpAddr| self.pod_ranges.iter().any(|it| it.contains(address));
@@ -311,5 +328,44 @@ impl Model {
             Some(at) => Place::Pod(EndpointId(at)),
             None => node().map_or(Place::Outside, |at| Place::Node(NodeId(at))),
         }
+    }
+}
+
+fn first_two(range: &IpNet) -> [IpAddr; 2] {
+    let second = match range.network() {
+        IpAddr::V4(it) => Ipv4Addr::from_bits(it.to_bits() | 1).into(),
+        IpAddr::V6(it) => Ipv6Addr::from_bits(it.to_bits() | 1).into(),
+    };
+    [range.network(), second]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(node_ranges: &[&str], more: &[&str], exempt: &[&str], expected: &[&str]) {
+        let nets = |it: &[&str]| it.iter().map(|it| it.parse().unwrap()).collect::<Vec<IpNet>>();
+        let mut model = Model { node_ranges: nets(node_ranges), ..Model::default() };
+        model.close_ranges(&nets(more), &exempt.iter().map(|it| it.parse().unwrap()).collect());
+        assert_eq!(model.pod_ranges.iter().map(ToString::to_string).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn ranges_of_pods_are_those_of_nodes_and_those_that_were_named() {
+        check(&[], &[], &["10.0.0.1"], &[]);
+        check(&[], &["10.244.7.7/16"], &["10.244.0.9", "10.0.0.1"], &["10.244.0.0/16 except 10.244.0.9/32"]);
+        check(&["10.244.1.0/24"], &["192.0.2.0/24"], &[], &["10.244.1.0/24 except 10.244.1.0/32, 10.244.1.1/32", "192.0.2.0/24"]);
+        check(&["fd00:1::/64"], &[], &["fd00:1::7"], &["fd00:1::/64 except fd00:1::/128, fd00:1::1/128, fd00:1::7/128"]);
+    }
+
+    /// An exception only concerns its own block.
+    #[test]
+    fn what_is_exempt_in_one_range_is_exempt_in_those_around_it() {
+        check(&["10.244.1.0/24"], &["10.244.0.0/16"], &[], &["10.244.0.0/16 except 10.244.1.0/32, 10.244.1.1/32"]);
+    }
+
+    #[test]
+    fn a_range_too_small_for_a_gateway_is_all_pods() {
+        check(&["10.244.1.0/31"], &[], &[], &["10.244.1.0/31"]);
     }
 }

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use palisade_agent::{Agent, Held, Lock, links_of, verification};
 use palisade_kernel::{Frames, Nftables};
-use palisade_model::{IpBlock, Model};
+use palisade_model::Model;
 use palisade_nft::{LinkName, NodeView, PodLinks, Unknown};
 use palisade_report::{v1, verify_text};
 
@@ -52,7 +52,7 @@ pub(crate) struct VerifyArgs {
     /// The name of a pod's link on the node, or with a star at its end how it begins; may be repeated. Without it, those of usual CNIs
     #[arg(long, value_name = "NAME")]
     pub(crate) pod_link: Vec<String>,
-    /// Where pods have their addresses from, as the agent was told; may be repeated
+    /// Where pods have their addresses from besides `spec.podCIDRs` of nodes, as the agent was told; may be repeated
     #[arg(long, value_name = "CIDR")]
     pub(crate) pod_cidr: Vec<ipnet::IpNet>,
     /// An address on the link of a pod that the agent lets through though no pod is known to have it; may be repeated
@@ -76,7 +76,10 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Outcome> {
     };
     let Some(name) = args.node.clone().or(named) else { bail!("name the node with --node") };
     let mut input = input;
-    input.snapshot.model.pod_ranges = pod_ranges(args);
+    match args.unknown {
+        WhileUnknownArg::Open => input.snapshot.model.pod_ranges = Vec::new(),
+        WhileUnknownArg::Closed => input.snapshot.model.close_ranges(&args.pod_cidr, &args.exempt.iter().copied().collect()),
+    }
     let model = &input.snapshot.model;
     let node = node_of(model, &name)?;
     if let Some(path) = &args.save_dump {
@@ -110,14 +113,6 @@ fn unknown(args: &VerifyArgs) -> Unknown {
             let names = if args.pod_link.is_empty() { usual.names } else { args.pod_link.iter().map(name).collect() };
             Unknown::Closed(PodLinks { names, exempt: args.exempt.iter().copied().collect(), ..PodLinks::default() })
         }
-    }
-}
-
-fn pod_ranges(args: &VerifyArgs) -> Vec<IpBlock> {
-    let except = |range: &ipnet::IpNet| args.exempt.iter().filter(|it| range.contains(*it)).map(|it| ipnet::IpNet::from(*it)).collect();
-    match args.unknown {
-        WhileUnknownArg::Open => Vec::new(),
-        WhileUnknownArg::Closed => args.pod_cidr.iter().map(|it| IpBlock { except: except(it), cidr: it.trunc() }).collect(),
     }
 }
 

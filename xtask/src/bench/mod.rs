@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use anyhow::{Context as _, Result};
 
 pub(crate) use engine::engine;
-pub(crate) use kernel::kernel;
+pub(crate) use kernel::{kernel, sweep};
 pub(crate) use parse::parse;
 
 /// Of several measurements.

@@ -50,7 +50,7 @@ impl Agent<Fake> {
         let found = self.kernel.dump().unwrap().unwrap();
         assert!(same(&found, &expected), "{ports:?}: {found:#?}");
         assert_eq!(self.standing, Standing::AsLeft);
-        assert_eq!(self.wanted, Some(expected));
+        assert_eq!(self.wanted.as_deref(), Some(&expected));
     }
 
     /// Somebody else's transaction.

@@ -7,15 +7,16 @@
 //! node forgets a connection that it denies, but a datagram that the pod sends afterwards would be taken for an answer here.
 
 use std::collections::{BTreeSet, HashMap};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
-use palisade_engine::{Selecting, decide_direction_among, selects};
-use palisade_kernel::{Connection, Transport};
-use palisade_model::{Direction, End, EndpointId, Flow, Path, Place, Reason, Verdict};
+use palisade_kernel::{Answer, Connection, Transport};
+use palisade_model::Direction;
 use palisade_nft::{At, CtState, Origin, Packet, Ruleset, trace};
 
-use crate::denial::{DeniedBy, protocol};
+use crate::denial::DeniedBy;
 use crate::names;
+use crate::sweep::alike::{Alike, Ends};
+use crate::sweep::elsewhere::Elsewhere;
 use crate::sweep::view::View;
 
 /// What becomes of a connection.
@@ -51,83 +52,115 @@ impl Opening {
     }
 }
 
-/// Judges connections by what is in force.
+/// A first packet as the ruleset sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Case {
+    hook: Hook,
+    ends: Ends,
+    protocol: u8,
+    /// By its kind.
+    port: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Hook {
+    Forward,
+    Input,
+}
+
+/// What the ruleset says, and the number that it logs.
+#[derive(Clone, Debug)]
+struct Traced {
+    fate: Fate,
+    origin: u32,
+}
+
+/// Judges connections by what is in force. What was found out is kept: connections are many, and differ in little.
 #[derive(Debug)]
 pub(crate) struct Judge<'a> {
     ruleset: &'a Ruleset,
     view: &'a View,
     /// Addresses of the node itself.
     node: &'a BTreeSet<IpAddr>,
-    fates: HashMap<Opening, Fate>,
-    /// The policies that select pods of other nodes.
-    selecting: HashMap<(EndpointId, Direction), Vec<Selecting<'a>>>,
+    alike: Alike<'a>,
+    traced: HashMap<Case, Traced>,
+    elsewhere: Elsewhere<'a>,
 }
 
 impl<'a> Judge<'a> {
     /// `ruleset` is what the view was lowered to, `node` has all addresses of the node itself.
     pub(crate) fn new(ruleset: &'a Ruleset, view: &'a View, node: &'a BTreeSet<IpAddr>) -> Judge<'a> {
-        Judge { ruleset, view, node, fates: HashMap::new(), selecting: HashMap::new() }
+        let (alike, elsewhere) = (Alike::in_ruleset(ruleset), Elsewhere::in_view(view));
+        Judge { ruleset, view, node, alike, traced: HashMap::new(), elsewhere }
     }
 
     /// What becomes of a connection. An error names something that the ruleset refers to and does not have.
     pub(crate) fn fate(&mut self, opening: &Opening) -> Result<Fate, String> {
-        if let Some(fate) = self.fates.get(opening) {
-            return Ok(fate.clone());
-        }
-        let fate = self.judge(opening)?;
-        self.fates.insert(*opening, fate.clone());
-        Ok(fate)
-    }
-
-    fn judge(&mut self, opening: &Opening) -> Result<Fate, String> {
-        let Opening { source, destination, protocol, port } = *opening;
         let [from_here, to_here] = opening.ends().map(|it| self.view.is_own_pod(it));
         let [by_node, to_node] = opening.ends().map(|it| self.node.contains(&it) || it.is_loopback());
-        let at = match (from_here || to_here, by_node, to_node) {
+        let hook = match (from_here || to_here, by_node, to_node) {
             // What a node sends to its own pods meets no hook.
             (false, ..) | (_, true, _) => return Ok(Fate::NotOurs),
-            (true, false, true) => At::Input,
-            (true, false, false) => At::Forward,
+            (true, false, true) => Hook::Input,
+            (true, false, false) => Hook::Forward,
+        };
+        let fate = self.traced(opening, hook)?.fate;
+        let elsewhere = match (&fate, from_here, to_here) {
+            (Fate::Lives, true, false) => self.elsewhere.denied(opening, Direction::Ingress),
+            (Fate::Lives, false, true) => self.elsewhere.denied(opening, Direction::Egress),
+            (Fate::Lives | Fate::NotOurs | Fate::Denied(_), ..) => None,
+        };
+        Ok(elsewhere.map_or(fate, Fate::Denied))
+    }
+
+    /// What denies datagrams from a pod of another node to one of this node, though the kernel may take them for answers: the number that the ruleset
+    /// logs for such a first packet. None where the ruleset lets that pass; and where what the own pod sends the other way does not leave
+    /// the node, or is let in by the other: only that makes answers of them.
+    pub(crate) fn denies_answer(&mut self, answer: &Answer) -> Result<Option<u32>, String> {
+        let Answer { from, to, protocol } = *answer;
+        let opening = |from: SocketAddr, to: SocketAddr| {
+            let (source, destination) = (from.ip(), to.ip());
+            Opening { source, destination, protocol, port: Some(to.port()) }
+        };
+        if !self.view.is_own_pod(to.ip()) || !self.view.is_pod(from.ip()) || self.view.is_own_pod(from.ip()) {
+            return Ok(None);
+        }
+        let call = opening(to, from);
+        if self.traced(&call, Hook::Forward)?.fate != Fate::Lives || self.elsewhere.denied(&call, Direction::Ingress).is_none() {
+            return Ok(None);
+        }
+        let Traced { fate, origin } = self.traced(&opening(from, to), Hook::Forward)?;
+        Ok(match fate {
+            Fate::Denied(_) => Some(origin),
+            Fate::Lives | Fate::NotOurs => None,
+        })
+    }
+
+    /// What the node's own ruleset says.
+    fn traced(&mut self, opening: &Opening, hook: Hook) -> Result<Traced, String> {
+        let Opening { source, destination, protocol, port } = *opening;
+        let case = Case { hook, ends: self.alike.ends(source, destination), protocol, port: port.map(|it| self.alike.port(it)) };
+        if let Some(traced) = self.traced.get(&case) {
+            return Ok(traced.clone());
+        }
+        let at = match hook {
+            Hook::Forward => At::Forward,
+            Hook::Input => At::Input,
         };
         let state = CtState::New;
         // By no link: whether a pod is known does not matter to what policy says of its connections.
         let (from_link, to_link) = (None, None);
         let packet = Packet { at, source, destination, protocol, port, state, priority: 0, source_is_local: false, from_link, to_link };
         let traced = trace(self.ruleset, &packet)?;
-        if !traced.accepted {
-            let number = traced.origins.last().copied().unwrap_or(0);
-            return Ok(match self.ruleset.origins.get(&number) {
-                Some(Origin::Policy { direction, reason }) => Fate::Denied(names::by(&self.view.model, *direction, reason.clone())),
-                // A guard is about one packet, and not about the connection that it belongs to.
-                Some(Origin::Guard(_)) => Fate::Lives,
-                Some(Origin::Accepted { .. }) | None => Fate::Denied(DeniedBy::Unknown(number)),
-            });
-        }
-        let elsewhere = match (from_here, to_here) {
-            (true, false) => Some((Direction::Ingress, destination)),
-            (false, true) => Some((Direction::Egress, source)),
-            (true, true) | (false, false) => None,
+        let origin = traced.origins.last().copied().unwrap_or(0);
+        let fate = match (traced.accepted, self.ruleset.origins.get(&origin)) {
+            // A guard is about one packet, and not about the connection that it belongs to.
+            (true, _) | (false, Some(Origin::Guard(_))) => Fate::Lives,
+            (false, Some(Origin::Policy { direction, reason })) => Fate::Denied(names::by(&self.view.model, *direction, reason.clone())),
+            (false, Some(Origin::Accepted { .. }) | None) => Fate::Denied(DeniedBy::Unknown(origin)),
         };
-        let denied = elsewhere.and_then(|(direction, address)| self.denied_elsewhere(opening, direction, address));
-        Ok(denied.map_or(Fate::Lives, Fate::Denied))
-    }
-
-    /// What the policies of a pod of another node say, if they deny.
-    fn denied_elsewhere(&mut self, opening: &Opening, direction: Direction, address: IpAddr) -> Option<DeniedBy> {
-        let View { model, .. } = self.view;
-        let Place::Pod(id) = self.view.place(address) else { return None };
-        let pod = model.endpoint(id)?;
-        let among = self.selecting.entry((id, direction)).or_insert_with(|| {
-            let policies = model.policies.iter().filter(|it| selects(model, it, pod));
-            policies.map(|policy| Selecting { policy, rules: policy.rules.of(direction).iter().collect() }).collect()
-        });
-        let [from, to] = opening.ends().map(|it| End { place: self.view.place(it), address: Some(it) });
-        let flow = Flow { from, to, protocol: protocol(opening.protocol), port: opening.port, path: Path::Direct };
-        let walk = decide_direction_among(model, among, &flow, direction);
-        match (walk.verdict, walk.reason) {
-            (Verdict::Accept, _) => None,
-            (Verdict::DependsOnDns, Reason::Rule(rule)) => Some(DeniedBy::UnresolvedName { direction, rule }),
-            (Verdict::Deny | Verdict::DependsOnDns, reason) => Some(DeniedBy::Policy { direction, reason }),
-        }
+        let traced = Traced { fate, origin };
+        self.traced.insert(case, traced.clone());
+        Ok(traced)
     }
 }

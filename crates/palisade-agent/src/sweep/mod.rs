@@ -5,13 +5,18 @@
 //! first packet came now, and those that are denied are forgotten. Of TCP, no later segment opens one again, whoever sends it; a datagram
 //! opens a new one, in the direction in which it goes, and is judged as such.
 //!
-//! [`view`] says which connections a change touches and [`judge`] what becomes of each: both are pure. [`sweeper`] reads and forgets.
+//! [`view`] says which connections a change touches and [`judge`] what becomes of each, by what is [`alike`] on this node and by the policies of
+//! pods [`elsewhere`]: all of these are pure. [`sweeper`] reads and forgets; [`answers`] are what both ends of a conversation go on with.
 
+mod alike;
+mod answers;
 mod cut;
+mod elsewhere;
 mod judge;
 mod sweeper;
 mod view;
 
+pub(crate) use answers::Shut;
 pub use cut::{Cut, CutBy, Cuts};
 pub use sweeper::Swept;
 pub(crate) use sweeper::{Desk, Sweeper, Tools};

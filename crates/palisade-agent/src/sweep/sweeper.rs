@@ -2,23 +2,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
-use palisade_kernel::{Connection, Conntrack, Deleted, KernelError, Links};
+use palisade_kernel::{Answer, Connection, Conntrack, Deleted, KernelError, Links};
 use palisade_model::PodName;
+use palisade_nft::{Address, Ruleset};
 
 use crate::agent::Applied;
+use crate::names::Names;
 use crate::running::{Event, Shared, lock};
+use crate::sweep::answers::{Shut, ShutError, answers_of};
 use crate::sweep::cut::{Cuts, Tally, Why};
 use crate::sweep::judge::{Fate, Judge, Opening};
-use crate::sweep::view::{Touched, View};
+use crate::sweep::view::{Amount, Touched, View};
 
 /// How often a table that changes its shape meanwhile is read again.
 const ATTEMPTS: usize = 5;
 /// How many addresses the kernel is asked about one by one.
 const FEW: usize = 4;
-/// Judged at once: a change waits that long.
+/// Judged before the first of them is forgotten.
 const CHUNK: usize = 4_096;
 /// How long until something is tried again that did not go well.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -162,26 +165,29 @@ impl Tools {
 
     /// The connections that something touches.
     fn candidates(&mut self, touched: &Touched) -> Result<Vec<(Opening, Connection)>, KernelError> {
-        let few = touched.few(FEW);
         for _ in 0..ATTEMPTS {
             let mut found = Vec::new();
-            let mut take = |connection| {
-                let opening = Opening::of(&connection);
-                if touched.left_by(opening.ends()).is_some() || touched.judges(opening.ends()) {
-                    found.push((opening, connection));
-                }
-            };
-            let read = match &few {
-                Some(addresses) => addresses.iter().try_for_each(|it| self.conntrack.each_of(*it, &mut take)),
-                None => self.conntrack.each(None, take),
-            };
-            match read {
+            match self.read(touched, |connection| found.push((Opening::of(&connection), connection))) {
                 Err(KernelError::Unsteady(_)) => {}
                 Err(error) => return Err(error),
                 Ok(()) => return Ok(found),
             }
         }
         Err(KernelError::Unsteady(ATTEMPTS))
+    }
+
+    /// Reads no more of the table than it must. The kernel picks out a few addresses of IPv4 by itself; of IPv6 it cannot.
+    fn read(&mut self, touched: &Touched, mut take: impl FnMut(Connection)) -> Result<(), KernelError> {
+        let conntrack = &mut self.conntrack;
+        let wanted = |ends| touched.left_by(ends).is_some() || touched.judges(ends);
+        match Address::BOTH.map(|it| touched.of(it, FEW)) {
+            [Amount::Nothing, Amount::Nothing] => Ok(()),
+            [Amount::Few(addresses), Amount::Nothing] => addresses.iter().try_for_each(|it| conntrack.each_of(*it, &mut take)),
+            [Amount::Many, Amount::Nothing] => conntrack.each_between(Some(Address::V4), wanted, take),
+            [Amount::Nothing, Amount::Few(_) | Amount::Many] => conntrack.each_between(Some(Address::V6), wanted, take),
+            // To look at the table is most of the work: once for both.
+            [Amount::Few(_) | Amount::Many, Amount::Few(_) | Amount::Many] => conntrack.each_between(None, wanted, take),
+        }
     }
 
     /// All addresses of the node.
@@ -199,6 +205,8 @@ pub(crate) enum SweepError {
     Ruleset(String),
     #[error("{0} connections that are denied live on: a flowtable has them")]
     Offloaded(u64),
+    #[error(transparent)]
+    Shut(#[from] ShutError),
 }
 
 /// Sweeps whenever there is something on the desk.
@@ -206,6 +214,7 @@ pub(crate) enum SweepError {
 pub(crate) struct Sweeper {
     pub(crate) shared: Arc<Shared>,
     pub(crate) tools: Mutex<Tools>,
+    pub(crate) shut: Mutex<Shut>,
 }
 
 impl Sweeper {
@@ -254,9 +263,15 @@ impl Sweeper {
         let mut tools = lock(&self.tools);
         let node = tools.own_addresses()?;
         let found = tools.candidates(touched)?;
+        // What is in force only now: what was found was opened under it or before.
+        let (ruleset, view) = self.in_force();
+        let mut judge = ruleset.as_deref().zip(view.as_deref()).map(|(ruleset, view)| Judge::new(ruleset, view, &node));
         let mut offloaded = 0;
         for chunk in found.chunks(CHUNK) {
-            let judged = self.judged(touched, &node, chunk)?;
+            let judged = self.judged(touched, judge.as_mut(), chunk)?;
+            // Before they are forgotten: later, the next datagram could be an answer already.
+            let more: Vec<Answer> = judged.iter().flat_map(|(_, connection, _)| answers_of(connection)).collect();
+            self.shut(&more)?;
             let deleted = tools.conntrack.delete_all(&judged.iter().map(|it| it.1).collect::<Vec<_>>())?;
             for ((opening, _, why), deleted) in judged.into_iter().zip(deleted) {
                 match deleted {
@@ -270,30 +285,53 @@ impl Sweeper {
         if offloaded > 0 { Err(SweepError::Offloaded(offloaded)) } else { Ok(()) }
     }
 
-    /// Those of some connections that end, by what is in force now.
-    fn judged<'a>(
+    /// Drops what is denied of conversations that were cut, by what has come into force now. Some that were remembered may be allowed again.
+    pub(crate) fn settle_answers(&self, report: &dyn Fn(Event)) {
+        if let Err(error) = self.shut(&[]) {
+            report(Event::Failed(error.to_string()));
+        }
+    }
+
+    fn shut(&self, more: &[Answer]) -> Result<(), ShutError> {
+        let mut shut = lock(&self.shut);
+        if more.is_empty() && shut.is_settled() {
+            return Ok(());
+        }
+        // Whoever brings something else into force settles after that.
+        let (Some(ruleset), Some(view)) = self.in_force() else { return Ok(()) };
+        // Only pods are asked about.
+        shut.settle(more, &mut Judge::new(&ruleset, &view, &BTreeSet::new()))
+    }
+
+    fn in_force(&self) -> (Option<Arc<Ruleset>>, Option<Arc<View>>) {
+        // Whoever brings both into force holds the agent.
+        let agent = lock(&self.shared.agent);
+        (agent.ruleset().cloned(), self.shared.desk.view())
+    }
+
+    /// Those of some connections that end.
+    fn judged<'c>(
         &self,
         touched: &Touched,
-        node: &BTreeSet<IpAddr>,
-        connections: &'a [(Opening, Connection)],
-    ) -> Result<Vec<(Opening, &'a Connection, Why)>, SweepError> {
-        let agent = lock(&self.shared.agent);
-        let names = self.shared.names.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let view = self.shared.desk.view();
-        let in_force = agent.ruleset().zip(view.as_deref());
-        let mut judge = in_force.map(|(ruleset, view)| Judge::new(ruleset, view, node));
+        mut judge: Option<&mut Judge<'_>>,
+        connections: &'c [(Opening, Connection)],
+    ) -> Result<Vec<(Opening, &'c Connection, Why)>, SweepError> {
         let mut ended = Vec::new();
         for (opening, connection) in connections {
             if let Some(pod) = touched.left_by(opening.ends()) {
-                ended.push((*opening, connection, Why::gone(*opening, pod, &touched.left, &names)));
+                ended.push((*opening, connection, Why::gone(*opening, pod, &touched.left, &self.names())));
             } else if let Some(judge) = &mut judge {
                 match judge.fate(opening).map_err(SweepError::Ruleset)? {
                     Fate::NotOurs | Fate::Lives => {}
-                    Fate::Denied(by) => ended.push((*opening, connection, Why::denied(*opening, by, &names))),
+                    Fate::Denied(by) => ended.push((*opening, connection, Why::denied(*opening, by, &self.names()))),
                 }
             }
         }
         Ok(ended)
+    }
+
+    fn names(&self) -> RwLockReadGuard<'_, Names> {
+        self.shared.names.read().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 

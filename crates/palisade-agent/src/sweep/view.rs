@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use palisade_engine::selects;
 use palisade_model::{ContainerPort, Endpoint, EndpointId, Labels, Model, Node, NodeId, Place, PodName, Policy};
+use palisade_nft::Address;
 
 /// With more work than this to find out whom changed policies select, everybody counts as selected.
 const MOST_SELECTIONS: usize = 2_000_000;
@@ -35,6 +36,14 @@ pub(crate) struct Touched {
 pub(crate) enum Judged {
     Of(HashSet<IpAddr>),
     All,
+}
+
+/// How many addresses something is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Amount {
+    Nothing,
+    Few(BTreeSet<IpAddr>),
+    Many,
 }
 
 impl Default for Judged {
@@ -69,13 +78,15 @@ impl Touched {
         ends.iter().find_map(|it| self.left.get(it))
     }
 
-    /// All of the addresses, if they are no more than so many.
-    pub(crate) fn few(&self, most: usize) -> Option<BTreeSet<IpAddr>> {
-        match &self.judged {
-            Judged::Of(addresses) if addresses.len() + self.left.len() <= most => {
-                Some(addresses.iter().chain(self.left.keys()).copied().collect())
-            }
-            Judged::Of(_) | Judged::All => None,
+    /// How many addresses of a family there are, where so many are few.
+    pub(crate) fn of(&self, family: Address, few: usize) -> Amount {
+        let Judged::Of(judged) = &self.judged else { return Amount::Many };
+        let all = judged.iter().chain(self.left.keys()).copied().filter(|it| Address::of(*it) == family);
+        let some: BTreeSet<IpAddr> = all.take(few * 2 + 1).collect();
+        match some.len() {
+            0 => Amount::Nothing,
+            many if many > few => Amount::Many,
+            _ => Amount::Few(some),
         }
     }
 
@@ -144,8 +155,9 @@ impl View {
         }
         addresses.extend(changed_nodes(&before.model, &self.model));
         let judged = match selected(before, self, &mut addresses) {
-            Selected::Found => Judged::Of(addresses),
-            Selected::TooMany => Judged::All,
+            // Anybody without a name may have become a pod that is not known, or ceased to be one.
+            Selected::Found if before.model.pod_ranges == self.model.pod_ranges => Judged::Of(addresses),
+            Selected::Found | Selected::TooMany => Judged::All,
         };
         Touched { judged, left: self.left_since(before) }
     }

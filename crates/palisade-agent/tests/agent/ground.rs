@@ -111,19 +111,21 @@ pub(crate) fn model(ports: &[u16]) -> Model {
 
 /// The same for ports of a protocol.
 pub(crate) fn model_of(protocol: &str, ports: &[u16]) -> Model {
+    let ports: Vec<String> = ports.iter().map(|it| format!("{{port: {it}, protocol: {protocol}}}")).collect();
+    model_with(&if ports.is_empty() { String::new() } else { format!("{{ports: [{}]}}", ports.join(", ")) })
+}
+
+/// The pod may call nobody but by these rules of egress.
+pub(crate) fn model_with(rules: &str) -> Model {
     let pod = format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{namespace: x, name: a}}\n\
          spec: {{nodeName: node-1, containers: [{{name: m, image: i}}]}}\nstatus: {{podIPs: [{{ip: {POD}}}]}}\n"
     );
-    let policy = |rules: &str| {
-        format!(
-            "---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {{namespace: x, name: p}}\n\
-             spec: {{podSelector: {{}}, policyTypes: [Ingress, Egress], egress: [{rules}]}}\n"
-        )
-    };
-    let ports: Vec<String> = ports.iter().map(|it| format!("{{port: {it}, protocol: {protocol}}}")).collect();
-    let rules = if ports.is_empty() { String::new() } else { format!("{{ports: [{}]}}", ports.join(", ")) };
-    let model = snapshot("cluster.yaml", &(pod + &policy(&rules))).model;
+    let policy = format!(
+        "---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {{namespace: x, name: p}}\n\
+         spec: {{podSelector: {{}}, policyTypes: [Ingress, Egress], egress: [{rules}]}}\n"
+    );
+    let model = snapshot("cluster.yaml", &(pod + &policy)).model;
     assert_eq!((model.endpoints.len(), model.nodes.len()), (1, 1));
     model
 }

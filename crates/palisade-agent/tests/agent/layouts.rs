@@ -100,7 +100,7 @@ fn renamed(rule: &Rule, name: &impl Fn(&String) -> String) -> Rule {
         match it {
             Statement::Verdict(Verdict::Jump(it) | Verdict::Goto(it)) | Statement::Look(it) => *it = name(it),
             Statement::Set(Value::From { map, .. }) => *map = name(map),
-            Statement::Set(Value::Zero) | Statement::Counter | Statement::Log(_) => {}
+            Statement::Set(Value::Zero) | Statement::Counter | Statement::Log(_) | Statement::Would(_) => {}
             Statement::Verdict(Verdict::Accept | Verdict::Drop | Verdict::Return) => {}
         }
     }
@@ -135,16 +135,16 @@ impl Kernel for Older {
         self.0.layout()
     }
 
-    fn dump(&mut self) -> Result<Option<Ruleset>, KernelError> {
-        Ok(self.0.dump()?.map(Older::ruleset))
+    fn dump_of(&mut self, table: Table) -> Result<Option<Ruleset>, KernelError> {
+        Ok(self.0.dump_of(table)?.map(Older::ruleset))
     }
 
     fn generation(&mut self) -> Result<u32, KernelError> {
         self.0.generation()
     }
 
-    fn counters(&mut self) -> Result<Vec<Counted>, KernelError> {
-        self.0.counters()
+    fn counters_of(&mut self, table: Table) -> Result<Vec<Counted>, KernelError> {
+        self.0.counters_of(table)
     }
 }
 

@@ -1,12 +1,14 @@
 //! Connections that a change denies, many at once.
 
-use std::net::UdpSocket;
+use std::net::{IpAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use palisade_agent::{CutBy, Event, Swept};
-use palisade_kernel::Conntrack;
+use palisade_kernel::{Connection, Conntrack, Transport};
+use palisade_model::NodeId;
 
-use crate::ground::{DEADLINE, Ground, LINK, NODE, POD, apply, apply_nothing, say, wait_for};
+use crate::ground::{DEADLINE, Ground, LINK, NODE, POD, apply, apply_nothing, links, model_with, say, wait_for};
 
 /// How many connections there are; `PALISADE_CONNECTIONS` for figures of larger tables.
 fn wanted() -> usize {
@@ -28,8 +30,13 @@ fn open(ground: &Ground, count: usize) {
 }
 
 fn tracked(ground: &Ground) -> usize {
-    let connections = ground.node.run(|| Conntrack::open().unwrap().dump(None).unwrap()).unwrap();
-    connections.iter().filter(|it| it.original.source == POD.parse::<std::net::IpAddr>().unwrap()).count()
+    connections(ground).len()
+}
+
+/// Those of the pod, in order.
+fn connections(ground: &Ground) -> Vec<Connection> {
+    let all = ground.node.run(|| Conntrack::open().unwrap().dump(None).unwrap()).unwrap();
+    all.into_iter().filter(|it| it.original.source == POD.parse::<IpAddr>().unwrap()).collect()
 }
 
 /// CPU time of a thread of this process.
@@ -71,11 +78,89 @@ fn what_a_pod_has_left_ends_with_its_link() {
     let (agent, events) = ground.start().unwrap();
     apply_nothing(&agent);
     open(&ground, 100);
-    assert_eq!((agent.await_sweep(DEADLINE), tracked(&ground)), (Swept::All, 100));
+    assert_eq!((agent.await_sweep(DEADLINE), connections(&ground).len()), (Swept::All, 100));
     ground.node.run(|| palisade_kernel::Links::open().unwrap().delete(LINK).unwrap()).unwrap();
     let cuts = wait_for(&events, |it| if let Event::Cut(cuts) = it { Some(cuts.clone()) } else { None });
-    assert_eq!((cuts.connections, tracked(&ground)), (100, 0));
+    assert_eq!((cuts.connections, connections(&ground).len()), (100, 0));
     assert!(cuts.told.iter().all(|it| matches!(it.by, CutBy::Gone(_))), "{cuts:#?}");
+}
+
+/// Those that are denied are few, and all must be read and judged to find them.
+#[test]
+fn of_many_connections_those_that_are_denied_end_alone() {
+    let Some(ground) = Ground::create() else { return };
+    let (agent, events) = ground.start().unwrap();
+    apply_nothing(&agent);
+    open(&ground, wanted());
+    // So many ports from the lowest on are opened to each time.
+    let denied_below = 1_024 + u16::try_from((wanted() / 100).min(50_000)).unwrap();
+    let port = |it: &Connection| match it.original.transport {
+        Transport::Ports { destination, .. } => destination,
+        Transport::Icmp { .. } | Transport::Addresses => panic!("{it:?}"),
+    };
+    let before = connections(&ground);
+    let (denied, lives): (Vec<_>, Vec<_>) = before.into_iter().partition(|it| port(it) < denied_below);
+    assert!(!denied.is_empty() && lives.len() > denied.len() * 10, "{} {}", denied.len(), lives.len());
+    let rules = format!("{{ports: [{{protocol: UDP, port: {denied_below}, endPort: 65535}}]}}");
+    let (start, spent) = (Instant::now(), spent_by("sweeper"));
+    agent.apply(&model_with(&rules), NodeId(0), links()).unwrap();
+    let applied = start.elapsed();
+    assert_eq!(agent.await_sweep(DEADLINE), Swept::All);
+    let spent = spent_by("sweeper").saturating_sub(spent);
+    let of = format!("{} of {} connections", denied.len(), denied.len() + lives.len());
+    say(&format!("{of}: applied after {applied:?}, swept {:?} after that, {spent:?} of a CPU", start.elapsed().saturating_sub(applied)));
+    assert!(connections(&ground) == lives);
+    let cuts = wait_for(&events, |it| if let Event::Cut(cuts) = it { Some(cuts.connections) } else { None });
+    assert_eq!(usize::try_from(cuts).unwrap(), denied.len());
+}
+
+/// Up to the last moment at which it is allowed, and after it.
+#[test]
+fn what_is_opened_while_a_change_comes_into_force_ends_too() {
+    let Some(ground) = Ground::create() else { return };
+    let (agent, events) = ground.start().unwrap();
+    let mut opened = 0;
+    for _ in 0..2 {
+        apply_nothing(&agent);
+        let stop = AtomicBool::new(false);
+        opened += std::thread::scope(|scope| {
+            let sender = scope.spawn(|| open_until(&ground, &stop));
+            wait_until(|| !connections(&ground).is_empty());
+            apply(&agent, &[80]);
+            assert_eq!(agent.await_sweep(DEADLINE), Swept::All);
+            // They go on, and nothing of theirs is tracked any more.
+            assert_eq!(connections(&ground), Vec::new());
+            stop.store(true, Ordering::SeqCst);
+            sender.join().unwrap()
+        });
+        assert_eq!(connections(&ground), Vec::new());
+    }
+    let cut: u64 = events.try_iter().map(|it| if let Event::Cut(cuts) = it { cuts.connections } else { 0 }).sum();
+    assert!(0 < cut && cut < opened, "{cut} of {opened}");
+}
+
+/// Opens one connection after the other, each from another port, until it is told to stop. Gives how many.
+fn open_until(ground: &Ground, stop: &AtomicBool) -> u64 {
+    let work = || {
+        let mut opened = 0;
+        while !stop.load(Ordering::SeqCst) {
+            let socket = UdpSocket::bind((POD, 0)).unwrap();
+            drop(socket.send_to(b"x", (NODE, 5_000)));
+            opened += 1;
+            // A pace that leaves room for the agent.
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        opened
+    };
+    ground.pod.run(work).unwrap()
+}
+
+fn wait_until(done: impl Fn() -> bool) {
+    let deadline = Instant::now() + DEADLINE;
+    while !done() {
+        assert!(Instant::now() < deadline);
+        std::thread::yield_now();
+    }
 }
 
 /// A table that somebody else reads and changes all the time is swept all the same.

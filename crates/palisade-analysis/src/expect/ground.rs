@@ -41,6 +41,7 @@ impl<'m> Ground<'m> {
             services: model.services.clone(),
             policies: Vec::new(),
             pod_ranges: model.pod_ranges.clone(),
+            node_ranges: model.node_ranges.clone(),
             completed: model.completed.clone(),
             foreign: Vec::new(),
             logged: model.logged.clone(),

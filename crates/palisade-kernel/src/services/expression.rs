@@ -1,4 +1,4 @@
-//! The expressions that rules of Services are made of, as attributes. Numbers are those of `linux/netfilter/nf_tables.h`.
+//! The expressions that rules of our smaller tables are made of, as attributes. Numbers are those of `linux/netfilter/nf_tables.h`.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use palisade_nft::uapi::{data, meta};
 
 /// One step of a rule. Values go through registers.
 #[derive(Clone, Debug)]
-pub(super) enum Expression {
+pub(crate) enum Expression {
     Meta {
         key: u32,
         to: u32,
@@ -35,6 +35,12 @@ pub(super) enum Expression {
     /// Does what the map says to what the first registers hold.
     VerdictOf(String),
     Goto(&'static str),
+    Counter,
+    Log {
+        prefix: String,
+        group: u16,
+    },
+    Drop,
     /// Sends to the address and port of the first two registers.
     DestinationNat(Family),
     Masquerade,
@@ -42,21 +48,21 @@ pub(super) enum Expression {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reject {
+pub(crate) enum Reject {
     TcpReset,
     PortUnreachable,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Family {
+pub(crate) enum Family {
     V4,
     V6,
 }
 
 impl Family {
-    pub(super) const BOTH: [Family; 2] = [Family::V4, Family::V6];
+    pub(crate) const BOTH: [Family; 2] = [Family::V4, Family::V6];
 
-    pub(super) fn of(address: IpAddr) -> Family {
+    pub(crate) fn of(address: IpAddr) -> Family {
         match address {
             IpAddr::V4(_) => Family::V4,
             IpAddr::V6(_) => Family::V6,
@@ -72,7 +78,7 @@ impl Family {
     }
 
     /// Bytes of an address.
-    pub(super) fn length(self) -> u32 {
+    pub(crate) fn length(self) -> u32 {
         match self {
             Family::V4 => 4,
             Family::V6 => 16,
@@ -94,29 +100,29 @@ const ITEM: u16 = 1;
 const NEW: u32 = 8;
 
 /// Only packets of a family.
-pub(super) fn of_family(family: Family) -> [Expression; 2] {
+pub(crate) fn of_family(family: Family) -> [Expression; 2] {
     [Expression::Meta { key: meta::FAMILY, to: FIRST }, Expression::Equal(vec![family.number()])]
 }
 
 /// Only packets of a protocol.
-pub(super) fn of_protocol(number: u8) -> [Expression; 2] {
+pub(crate) fn of_protocol(number: u8) -> [Expression; 2] {
     [Expression::Meta { key: meta::PROTOCOL, to: FIRST }, Expression::Equal(vec![number])]
 }
 
 /// Only packets that begin a connection.
-pub(super) fn of_new() -> [Expression; 3] {
+pub(crate) fn of_new() -> [Expression; 3] {
     [Expression::State, Expression::Mask(NEW), Expression::NotEqual(vec![0; 4])]
 }
 
 /// Loads destination, protocol and port, one after the other.
-pub(super) fn service(family: Family) -> [Expression; 3] {
+pub(crate) fn service(family: Family) -> [Expression; 3] {
     let after = FIRST_WORD + family.length() / 4;
     let port = Expression::Payload { base: TRANSPORT, offset: 2, length: 2, to: after + 1 };
     [destination(family, FIRST), Expression::Meta { key: meta::PROTOCOL, to: after }, port]
 }
 
 /// Loads source and destination, one after the other.
-pub(super) fn ends(family: Family) -> [Expression; 2] {
+pub(crate) fn ends(family: Family) -> [Expression; 2] {
     let offset = match family {
         Family::V4 => 12,
         Family::V6 => 8,
@@ -125,8 +131,15 @@ pub(super) fn ends(family: Family) -> [Expression; 2] {
     [source, destination(family, FIRST_WORD + family.length() / 4)]
 }
 
+/// Loads protocol, source port and destination port, behind what `ends` loads.
+pub(crate) fn after_ends(family: Family) -> [Expression; 3] {
+    let after = FIRST_WORD + family.length() / 2;
+    let port = |offset, to| Expression::Payload { base: TRANSPORT, offset, length: 2, to };
+    [Expression::Meta { key: meta::PROTOCOL, to: after }, port(0, after + 1), port(2, after + 2)]
+}
+
 /// Sends to a backend.
-pub(super) fn send_to(address: IpAddr, port: u16) -> [Expression; 3] {
+pub(crate) fn send_to(address: IpAddr, port: u16) -> [Expression; 3] {
     [
         Expression::Value { value: octets(address), to: FIRST },
         Expression::Value { value: port.to_be_bytes().to_vec(), to: SECOND },
@@ -134,7 +147,7 @@ pub(super) fn send_to(address: IpAddr, port: u16) -> [Expression; 3] {
     ]
 }
 
-pub(super) fn octets(address: IpAddr) -> Vec<u8> {
+pub(crate) fn octets(address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(address) => address.octets().to_vec(),
         IpAddr::V6(address) => address.octets().to_vec(),
@@ -142,7 +155,7 @@ pub(super) fn octets(address: IpAddr) -> Vec<u8> {
 }
 
 /// Writes the expressions of a rule, one list item each.
-pub(super) fn write(writer: &mut Writer, expressions: &[Expression]) {
+pub(crate) fn write(writer: &mut Writer, expressions: &[Expression]) {
     for expression in expressions {
         writer.nest(ITEM, |writer| {
             writer.text(NAME, name(expression));
@@ -152,7 +165,7 @@ pub(super) fn write(writer: &mut Writer, expressions: &[Expression]) {
 }
 
 /// Writes a verdict that goes to a chain.
-pub(super) fn write_goto(writer: &mut Writer, chain: &str) {
+pub(crate) fn write_goto(writer: &mut Writer, chain: &str) {
     writer.nest(data::VERDICT, |writer| {
         writer.bytes(data::VERDICT_CODE, &data::GOTO.to_be_bytes());
         writer.text(data::VERDICT_CHAIN, chain);
@@ -175,7 +188,9 @@ fn name(expression: &Expression) -> &'static str {
         Expression::Mask(_) => "bitwise",
         Expression::Equal(_) | Expression::NotEqual(_) => "cmp",
         Expression::Random(_) => "numgen",
-        Expression::Value { .. } | Expression::Goto(_) => "immediate",
+        Expression::Value { .. } | Expression::Goto(_) | Expression::Drop => "immediate",
+        Expression::Counter => "counter",
+        Expression::Log { .. } => "log",
         Expression::Member(_) | Expression::VerdictOf(_) => "lookup",
         Expression::DestinationNat(_) => "nat",
         Expression::Masquerade => "masq",
@@ -205,6 +220,17 @@ fn body(writer: &mut Writer, expression: &Expression) {
         Expression::Goto(chain) => {
             numbers(writer, &[(1, VERDICT)]);
             writer.nest(2, |writer| write_goto(writer, chain));
+        }
+        Expression::Counter => {}
+        Expression::Log { prefix, group } => {
+            writer.bytes(1, &group.to_be_bytes());
+            writer.text(2, prefix);
+        }
+        Expression::Drop => {
+            numbers(writer, &[(1, VERDICT)]);
+            writer.nest(2, |writer| {
+                writer.nest(data::VERDICT, |writer| writer.bytes(data::VERDICT_CODE, &data::DROP.to_be_bytes()));
+            });
         }
         Expression::Member(set) => {
             writer.text(1, set);

@@ -6,7 +6,7 @@
 //! Connections that were made before a change stay with their backend, datagrams of one pair of ports among them, until conntrack
 //! forgets them.
 
-mod expression;
+pub(crate) mod expression;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};

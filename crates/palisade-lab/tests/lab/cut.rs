@@ -1,17 +1,19 @@
 //! Live connections that a change denies are cut, whoever sends next; all others live on.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use palisade_agent::{CutBy, Cuts, Established, Event, Name};
+use palisade_agent::{CutBy, Cuts, Denial, Established, Event, Name};
 use palisade_kernel::{Connection, Conntrack, Namespace};
 use palisade_lab::{Families, Lab, NodeEvent, Options, PodNetwork, Speaker, plan};
 use palisade_model::{PodName, Severity};
 use palisade_testkit::check::snapshot;
 
 use crate::ground::{is_root, say};
-use crate::talk::{Protocol, Side, Talk, alive, silent};
+use crate::talk::{Protocol, Side, Talk, alive, both_silent, silent};
 
 const SERVER: &str = "10.0.2.1";
 const CLIENT: &str = "10.0.1.1";
@@ -74,6 +76,16 @@ fn ground(nodes: Nodes) -> String {
     [node("n1"), node("n2"), service, isolated, pod("server", "server", server, SERVER), pod("other", "other", "n1", OTHER)].concat()
 }
 
+/// Set when it is dropped.
+#[derive(Default)]
+struct Flag(Arc<AtomicBool>);
+
+impl Drop for Flag {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 struct World {
     lab: Lab,
     events: Receiver<NodeEvent>,
@@ -126,6 +138,20 @@ impl World {
         let nodes = self.lab.namespaces().into_iter().filter(|(who, _)| matches!(who, Speaker::Node(_)));
         let all = nodes.flat_map(|(_, it)| it.run(|| Conntrack::open().unwrap().dump(None).unwrap()).unwrap());
         all.filter(|it| [it.original.source, it.reply.source].contains(&address)).collect()
+    }
+
+    /// The denials that were told, with both ends and the rule.
+    fn denied(&self) -> Vec<Denial> {
+        self.events.try_iter().filter_map(|it| if let Event::Denied(denial) = it.event { Some(*denial) } else { None }).collect()
+    }
+
+    /// Deletes what the nodes remember of conversations that were cut. False without nft.
+    fn forget_answers(&self) -> bool {
+        let nodes = self.lab.namespaces().into_iter().filter(|(who, _)| matches!(who, Speaker::Node(_)));
+        let forget = || std::process::Command::new("nft").args(["delete", "table", "inet", "palisade-answers"]).output();
+        let forgotten: Vec<_> = nodes.filter_map(|(_, it)| it.run(forget).unwrap().ok()).collect();
+        assert!(forgotten.iter().all(|it| it.status.success()), "{forgotten:?}");
+        !forgotten.is_empty()
     }
 
     /// All that was told about connections that were cut.
@@ -292,6 +318,50 @@ fn a_server_that_may_call_its_client_can_do_so_after_the_cut() {
             silent(&[&segments], Side::Server);
             alive(&[&datagrams], Side::Server);
         }
+    }
+}
+
+/// Each may call out and neither may be called, so what each node sees come in could be the answer to what it saw go out.
+#[test]
+fn datagrams_of_both_ends_do_not_answer_each_other_after_the_cut() {
+    if !is_root() {
+        return;
+    }
+    for nodes in [Nodes::One, Nodes::Two] {
+        let before = [client(), called_by("server", &["client", "other"])];
+        let mut world = World::up(nodes, PodNetwork::Routed, Established::Cut, &before);
+        let cut = [By::Pod, By::Service].map(|by| world.talk("client", Protocol::Udp, by));
+        let lives = [By::Pod, By::Service].map(|by| world.talk("other", Protocol::Udp, by));
+        // They never stop, not even while the change comes into force.
+        let stop = Flag::default();
+        std::thread::scope(|scope| {
+            let (stopped, talks) = (Arc::clone(&stop.0), &cut);
+            scope.spawn(move || {
+                while !stopped.load(Ordering::SeqCst) {
+                    talks.iter().for_each(Talk::send_both);
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            });
+            // Also when something below fails.
+            let _stop = stop;
+            world.apply(&[client(), called_by("server", &["other"])]);
+            both_silent(&refs(&cut));
+            alive(&refs(&lives), Side::Server);
+            // Denied in the words of policy, as a first packet would be.
+            let denied = world.denied();
+            for (from, to, policy) in [("client", "server", "to-server"), ("server", "client", "to-client")] {
+                let ends = [from, to].map(|it| Name::Pod(name(it)));
+                let told: Vec<&Denial> = denied.iter().filter(|it| [&it.source.name, &it.destination.name] == ends.each_ref()).collect();
+                assert!(told.iter().any(|it| format!("{:?}", it.by).contains(policy)), "{nodes:?} {from} {to}: {told:#?}");
+            }
+            // What would happen without the table that remembers them.
+            if nodes == Nodes::Two && world.forget_answers() {
+                alive(&refs(&cut), Side::Client);
+            }
+            // Nothing of it is left when policy allows it again.
+            world.apply(&before);
+            alive(&refs(&cut), Side::Client);
+        });
     }
 }
 

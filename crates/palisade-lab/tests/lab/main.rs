@@ -6,6 +6,7 @@ mod audit;
 mod cut;
 mod faults;
 mod ground;
+mod node_local;
 mod scenarios;
 mod soak;
 mod talk;

@@ -94,6 +94,11 @@ impl Talk {
         }
     }
 
+    /// Sends a word from each end.
+    pub(crate) fn send_both(&self) {
+        [Side::Client, Side::Server].into_iter().for_each(|it| self.send(it));
+    }
+
     /// Whether the other end has heard anything since the last time.
     fn is_heard(&self, from: Side) -> bool {
         let mut buffer = [0; 4096];
@@ -156,6 +161,23 @@ pub(crate) fn silent(talks: &[&Talk], from: Side) {
         std::thread::sleep(TURN);
         for talk in talks {
             assert!(!talk.is_heard(from), "{} goes on: the {from:?} was heard", talk.name);
+        }
+    }
+}
+
+/// None of them lives: whatever both sides send, nothing comes through to either for a second.
+pub(crate) fn both_silent(talks: &[&Talk]) {
+    let sides = [Side::Client, Side::Server];
+    // What was on its way before.
+    for (talk, side) in talks.iter().flat_map(|it| sides.map(|side| (it, side))) {
+        talk.is_heard(side);
+    }
+    let deadline = Instant::now() + SILENCE;
+    while Instant::now() < deadline {
+        talks.iter().for_each(|it| it.send_both());
+        std::thread::sleep(TURN);
+        for (talk, side) in talks.iter().flat_map(|it| sides.map(|side| (it, side))) {
+            assert!(!talk.is_heard(side), "{} goes on: the {side:?} was heard", talk.name);
         }
     }
 }

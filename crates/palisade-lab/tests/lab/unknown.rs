@@ -133,13 +133,33 @@ const STRANGER: &str = "
 
 #[test]
 fn a_pod_of_another_node_that_is_not_known_yet_is_nobody_of_the_outside() {
-    if !is_root() {
-        return;
-    }
     for unknown in [WhileUnknown::CLOSED, WhileUnknown::Open] {
+        check_stranger(BEFORE, STRANGER, unknown);
+    }
+}
+
+/// None of the ranges that are named has the address of the pod, but that of its node.
+#[test]
+fn a_range_that_a_node_names_is_one_of_pods() {
+    let before = BEFORE.replace("metadata: {name: n1}", "metadata: {name: n1}, spec: {podCIDR: 10.50.1.0/24, podCIDRs: [10.50.1.0/24]}");
+    let stranger = STRANGER.replace("spec: {nodeName: n1}", "spec: {nodeName: n1}, status: {podIPs: [{ip: 10.50.1.9}]}");
+    let ranges = vec!["198.51.100.0/24".parse().unwrap()];
+    assert_eq!(model(&before).node_ranges, ["10.50.1.0/24".parse().unwrap()]);
+    let closed =
+        |exempt: &[&str]| WhileUnknown::Closed { ranges: ranges.clone(), exempt: exempt.iter().map(|it| it.parse().unwrap()).collect() };
+    let options = Options { unknown: closed(&["10.50.1.7"]), ..Options::default() };
+    let closed_ranges: Vec<String> = plan(&model(&before), &options).unwrap().model.pod_ranges.iter().map(ToString::to_string).collect();
+    assert_eq!(closed_ranges, ["10.50.1.0/24 except 10.50.1.0/32, 10.50.1.1/32, 10.50.1.7/32", "198.51.100.0/24"]);
+    check_stranger(&before, &stranger, closed(&[]));
+    check_stranger(&before, &stranger, WhileUnknown::Open);
+}
+
+/// A pod calls three of another node, which has not heard of it.
+fn check_stranger(before: &str, stranger: &str, unknown: WhileUnknown) {
+    if is_root() {
         let options = Options { nodes: Nodes::AsRead, families: Families::AsRead, network: PodNetwork::Routed, unknown };
-        let mut lab = up_with(&format!("{BEFORE}{FAR}"), &options);
-        lab.build(lab.plan().next(&model(&format!("{BEFORE}{FAR}{STRANGER}")), &options).unwrap(), |_| {}).unwrap();
+        let mut lab = up_with(&format!("{before}{FAR}"), &options);
+        lab.build(lab.plan().next(&model(&format!("{before}{FAR}{stranger}")), &options).unwrap(), |_| {}).unwrap();
         lab.tell("n1").unwrap();
         let denied_by = |lab: &mut Lab| {
             let questions = ["by-address", "by-label", "free"].map(|to| Question {

@@ -83,10 +83,10 @@ pub(crate) struct UpArgs {
     /// Closed, nothing is from or for it until then, but what its own node asks of it.
     #[arg(long, value_name = "WHAT", default_value = "closed")]
     pub(crate) unknown: WhileUnknownArg,
-    /// Where pods have their addresses from; may be repeated
+    /// Where pods have their addresses from, besides `spec.podCIDRs` of nodes; may be repeated
     ///
     /// Who has an address there and is not known to a node is a pod that it has not heard of: no CIDR accepts it, and every rule denies it that denies
-    /// pods. Without it, the ranges that the lab takes addresses from.
+    /// pods. Without it, the ranges that the lab takes addresses from. The first two addresses of a node's range are the node's own.
     #[arg(long, value_name = "CIDR")]
     pub(crate) pod_cidr: Vec<ipnet::IpNet>,
     /// An address on the link of a pod that is let through though no pod is known to have it; may be repeated

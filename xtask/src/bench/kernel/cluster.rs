@@ -77,10 +77,15 @@ impl Size {
 
     /// The cluster, with its pods' addresses at [`local`] and [`remote`].
     pub(super) fn model(self) -> Model {
+        self.model_open_to(OPEN.1)
+    }
+
+    /// The same where the last policy does not open all of [`OPEN`], but up to this port.
+    pub(super) fn model_open_to(self, last: u16) -> Model {
         let mut endpoints: Vec<Endpoint> = (0..LOCAL).map(|at| self.local_pod(at)).collect();
         endpoints.extend((0..self.remote).map(|at| self.remote_pod(at)));
         let mut policies: Vec<Policy> = self.grants().enumerate().map(|(at, grant)| self.policy(at, grant)).collect();
-        policies.push(self.last_policy());
+        policies.push(self.last_policy((OPEN.0, last)));
         let namespace = Namespace { labels: [("kubernetes.io/metadata.name", NAMESPACE)].into_iter().collect(), assumed: false };
         let node = |name: &str, last| Node {
             name: name.into(),
@@ -96,6 +101,7 @@ impl Size {
             services: Vec::new(),
             policies,
             pod_ranges: Vec::new(),
+            node_ranges: Vec::new(),
             completed: Vec::new(),
             ..Model::default()
         }
@@ -136,9 +142,9 @@ impl Size {
         self.network_policy(format!("p-{at:06}"), subject, PerDirection { egress: rule.clone(), ingress: rule })
     }
 
-    fn last_policy(self) -> Policy {
+    fn last_policy(self, open: (u16, u16)) -> Policy {
         let peers = PeerSet::Of(vec![pods(LabelSelector::default())]);
-        let ingress: Vec<PortMatch> = numbers(PortProtocol::Tcp, OPEN).chain(numbers(PortProtocol::Udp, OPEN)).collect();
+        let ingress: Vec<PortMatch> = numbers(PortProtocol::Tcp, open).chain(numbers(PortProtocol::Udp, open)).collect();
         let egress = ingress.iter().cloned().chain(numbers(PortProtocol::Udp, (CLOSED, CLOSED))).collect();
         let rules = PerDirection { egress: accept(peers.clone(), egress), ingress: accept(peers, ingress) };
         self.network_policy("z-open".to_owned(), LabelSelector::default(), rules)

@@ -10,9 +10,11 @@ mod ground;
 mod report;
 mod rows;
 mod rulesets;
+mod sweep;
 mod targets;
 mod traffic;
 
+pub(crate) use self::sweep::sweep;
 use anyhow::{Context as _, Result, bail};
 use palisade_nft::Ruleset;
 

@@ -1,13 +1,14 @@
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use palisade_engine::{compile, decide};
-use palisade_kernel::{Connection, Status, Transport, Tuple};
+use palisade_kernel::{Answer, Connection, Status, Transport, Tuple};
 use palisade_model::{End, Flow, NodeId, Path, PortProtocol, Protocol, Verdict};
 use palisade_nft::{Ids, NodeView, Unknown, lower};
 
 use super::{address, model, view_of};
 use crate::denial::DeniedBy;
+use crate::sweep::answers::answers_of;
 use crate::sweep::judge::{Fate, Judge, Opening};
 
 const CLUSTER: &str = "
@@ -164,4 +165,36 @@ fn a_fate_is_the_decision_about_the_first_packet() {
         }
     }
     assert!(denied > 10, "{denied}");
+}
+
+/// Whether datagrams from a pod elsewhere to one of this node are dropped though they may look like answers.
+fn denies_answer(from: &str, to: &str) -> bool {
+    let model = model(CLUSTER);
+    let view = view_of(&model);
+    let node = NodeView { node: NodeId(0), links: Default::default(), unknown: Unknown::Open };
+    let ruleset = lower(&model, &compile(&model), &node, &mut Ids::default());
+    let answer = Answer { from: SocketAddr::new(address(from), 5000), to: SocketAddr::new(address(to), 6000), protocol: 17 };
+    let origin = Judge::new(&ruleset, &view, &BTreeSet::new()).denies_answer(&answer).unwrap();
+    origin.inspect(|it| assert!(ruleset.origins.contains_key(it), "{it}")).is_some()
+}
+
+#[test]
+fn an_answer_is_denied_where_neither_end_may_call_the_other() {
+    let [a, b, c, d] = ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"];
+    assert!(denies_answer(b, a));
+    // The call may be answered, or the other end may call.
+    assert!(!denies_answer(b, c) && !denies_answer(d, a) && !denies_answer(d, c));
+    // Both on this node, none on it, and somebody of the outside.
+    assert!(!denies_answer(c, a) && !denies_answer(b, d) && !denies_answer("203.0.113.1", a));
+}
+
+#[test]
+fn what_could_be_an_answer_goes_either_way_between_the_ports_that_the_node_sees() {
+    let mut connection = direct("10.0.0.1", "10.0.0.2", 17, Some((4000, 53)));
+    // By a Service.
+    connection.original.destination = address("10.96.0.1");
+    let told = |it: &Connection| answers_of(it).map(|it| format!("{} {}", it.from, it.to)).collect::<Vec<_>>();
+    assert_eq!(told(&connection), ["10.0.0.2:53 10.0.0.1:4000", "10.0.0.1:4000 10.0.0.2:53"]);
+    assert_eq!(told(&tcp("10.0.0.1", "10.0.0.2", 80)), Vec::<String>::new());
+    assert_eq!(told(&direct("10.0.0.1", "10.0.0.2", 1, None)), Vec::<String>::new());
 }

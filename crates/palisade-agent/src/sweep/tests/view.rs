@@ -48,6 +48,14 @@ fn a_policy_touches_whom_it_selects_or_has_selected() {
 }
 
 #[test]
+fn ranges_of_pods_touch_everybody() {
+    let mut model = model(CLUSTER);
+    model.close_ranges(&["10.0.0.0/8".parse().unwrap()], &Default::default());
+    assert_eq!(view_of(&model).touched_since(&view(CLUSTER)).judged, Judged::All);
+    assert!(view_of(&model).touched_since(&view_of(&model)).is_empty());
+}
+
+#[test]
 fn labels_touch_their_pod() {
     check(&replaced("10.0.0.3 app=c", "10.0.0.3 app=d"), &["10.0.0.3"], &[]);
     check(&replaced("10.0.0.2 app=b", "10.0.0.2 app=d"), &["10.0.0.2"], &[]);

@@ -1,0 +1,245 @@
+//! Packets that the kernel takes for answers, and that are not let through all the same: the table `inet palisade-answers`.
+//!
+//! Conntrack calls a datagram an answer that goes the other way between the same two ports as one before it, whoever meant it to be one.
+//! A map for each family has the datagrams that are dropped, each with the chain of what denies it: there they are counted and logged as
+//! the rules of `inet palisade` do. There is no table while there are none.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use nix::errno::Errno;
+use palisade_netlink::Writer;
+use palisade_nft::uapi::{INET, chain, data, element, flag, kind, message, rule, set, table};
+use palisade_nft::{LOG_GROUP, LOG_PREFIX, Object};
+
+use crate::error::KernelError;
+use crate::frames::Restored;
+use crate::services::expression::{self, Expression, Family};
+use crate::socket::Socket;
+use crate::transaction::Transaction;
+
+const TABLE: &str = "palisade-answers";
+/// Before the rules that let answers pass.
+const PRIORITY: i32 = -1;
+const FORWARD: u32 = 2;
+/// What nft calls `inet_service`.
+const PORT: u32 = 13;
+/// Bits of one type in that of several in a row.
+const TYPE_BITS: u32 = 6;
+/// An element has up to 160 bytes, and a list of them must fit an attribute of 65,535.
+const LIST: usize = 256;
+
+/// Datagrams from one port to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Answer {
+    pub from: SocketAddr,
+    /// Of the same family.
+    pub to: SocketAddr,
+    /// The IP protocol.
+    pub protocol: u8,
+}
+
+/// The answers of the network namespace that the thread was in when it opened this. The table stays after it.
+#[derive(Debug)]
+pub struct Answers {
+    socket: Socket,
+    /// What the table holds, as far as it is known: each with the number that its log has.
+    held: Option<BTreeMap<Answer, u32>>,
+}
+
+impl Answers {
+    pub fn open() -> Result<Answers, KernelError> {
+        Ok(Answers { socket: Socket::open()?, held: None })
+    }
+
+    /// Makes these all the answers that are dropped, each logged with the number of its origin. What stays the same is not touched; only the
+    /// first call makes the table anew, whatever was there.
+    pub fn replace(&mut self, wanted: &BTreeMap<Answer, u32>) -> Result<(), KernelError> {
+        if let Some(held) = self.held.take() {
+            if held == *wanted {
+                self.held = Some(held);
+                return Ok(());
+            }
+            if !held.is_empty() && !wanted.is_empty() {
+                let mut transaction = Transaction::new(INET, self.socket.sequence());
+                change(&mut transaction, &held, wanted);
+                match self.socket.commit(&transaction.finish()?) {
+                    // Somebody else has changed the table: it is made anew.
+                    Err(KernelError::Refused(_)) => {}
+                    result => {
+                        result?;
+                        self.held = Some(wanted.clone());
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        if wanted.is_empty() && !self.is_there()? {
+            self.held = Some(BTreeMap::new());
+            return Ok(());
+        }
+        let mut transaction = Transaction::new(INET, self.socket.sequence());
+        add_table(&mut transaction);
+        transaction.push(Object::Table, message::DELETE_TABLE, 0, |writer| writer.text(table::NAME, TABLE));
+        if !wanted.is_empty() {
+            add_table(&mut transaction);
+            Family::BOTH.into_iter().zip(1..).for_each(|(family, id)| add_map(&mut transaction, family, id));
+            add_base(&mut transaction);
+            change(&mut transaction, &BTreeMap::new(), wanted);
+        }
+        self.socket.commit(&transaction.finish()?)?;
+        self.held = Some(wanted.clone());
+        Ok(())
+    }
+
+    /// Puts the table back if somebody has removed it.
+    pub fn check(&mut self) -> Result<Restored, KernelError> {
+        let Some(held) = self.held.clone().filter(|it| !it.is_empty()) else { return Ok(Restored::No) };
+        if self.is_there()? {
+            return Ok(Restored::No);
+        }
+        self.held = None;
+        self.replace(&held)?;
+        Ok(Restored::Yes)
+    }
+
+    fn is_there(&mut self) -> Result<bool, KernelError> {
+        match self.socket.ask(Object::Table, message::GET_TABLE, flag::ACK, |writer| writer.text(table::NAME, TABLE)) {
+            Ok(_) => Ok(true),
+            Err(KernelError::Refused(refusals)) if refusals.iter().all(|it| it.errno == Errno::ENOENT) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Makes what the table holds into what is wanted. Neither is empty, unless the table is new.
+fn change(transaction: &mut Transaction, held: &BTreeMap<Answer, u32>, wanted: &BTreeMap<Answer, u32>) {
+    let [before, after] = [held, wanted].map(|it| it.values().copied().collect::<BTreeSet<u32>>());
+    for origin in after.difference(&before) {
+        add_origin(transaction, *origin);
+    }
+    let differs = |this: &BTreeMap<Answer, u32>, answer: &Answer, origin: u32| this.get(answer) != Some(&origin);
+    let gone = held.iter().filter(|(answer, origin)| differs(wanted, answer, **origin));
+    let come = wanted.iter().filter(|(answer, origin)| differs(held, answer, **origin));
+    write_elements(transaction, message::DELETE_ELEMENTS, 0, gone);
+    write_elements(transaction, message::NEW_ELEMENTS, flag::CREATE, come);
+    for origin in before.difference(&after) {
+        let name = chain_name(*origin);
+        // Its rule goes first: a chain that has rules is not deleted.
+        transaction.push(Object::Chain(name.clone()), message::DELETE_RULE, 0, |writer| {
+            writer.text(rule::TABLE, TABLE);
+            writer.text(rule::CHAIN, &name);
+        });
+        transaction.push(Object::Chain(name.clone()), message::DELETE_CHAIN, 0, |writer| {
+            writer.text(chain::TABLE, TABLE);
+            writer.text(chain::NAME, &name);
+        });
+    }
+}
+
+fn write_elements<'a>(transaction: &mut Transaction, kind: u16, flags: u16, answers: impl Iterator<Item = (&'a Answer, &'a u32)>) {
+    let mut by_family: BTreeMap<Family, Vec<(&Answer, u32)>> = BTreeMap::new();
+    for (answer, origin) in answers {
+        by_family.entry(Family::of(answer.from.ip())).or_default().push((answer, *origin));
+    }
+    for (family, list) in by_family {
+        let name = map_name(family);
+        for list in list.chunks(LIST) {
+            transaction.push(Object::Elements(name.to_owned()), kind, flags, |writer| {
+                writer.text(element::TABLE, TABLE);
+                writer.text(element::SET, name);
+                writer.nest(element::LIST, |writer| list.iter().for_each(|(answer, origin)| write_element(writer, answer, *origin)));
+            });
+        }
+    }
+}
+
+fn write_element(writer: &mut Writer, answer: &Answer, origin: u32) {
+    writer.nest(element::ITEM, |writer| {
+        writer.nest(element::KEY, |writer| writer.bytes(data::VALUE, &key(answer)));
+        writer.nest(element::DATA, |writer| expression::write_goto(writer, &chain_name(origin)));
+    });
+}
+
+/// Addresses, protocol and ports, each filled up to whole registers of four bytes.
+fn key(answer: &Answer) -> Vec<u8> {
+    let Answer { from, to, protocol } = answer;
+    let [source, destination] = [from, to].map(|it| expression::octets(it.ip()));
+    let [source_port, destination_port] = [from, to].map(|it| it.port().to_be_bytes());
+    [&source[..], &destination, &[*protocol, 0, 0, 0], &source_port, &[0, 0], &destination_port, &[0, 0]].concat()
+}
+
+fn map_name(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "answers4",
+        Family::V6 => "answers6",
+    }
+}
+
+fn chain_name(origin: u32) -> String {
+    format!("denied-{origin:08x}")
+}
+
+fn add_table(transaction: &mut Transaction) {
+    transaction.push(Object::Table, message::NEW_TABLE, flag::CREATE, |writer| {
+        writer.text(table::NAME, TABLE);
+        writer.u32(table::FLAGS, 0);
+    });
+}
+
+fn add_map(transaction: &mut Transaction, family: Family, id: u32) {
+    let address = match family {
+        Family::V4 => kind::IPV4,
+        Family::V6 => kind::IPV6,
+    };
+    let kinds = [address, address, kind::PROTOCOL, PORT, PORT].into_iter().fold(0, |all, it| all << TYPE_BITS | it);
+    let name = map_name(family);
+    transaction.push(Object::Map(name.to_owned()), message::NEW_SET, flag::CREATE, |writer| {
+        writer.text(set::TABLE, TABLE);
+        writer.text(set::NAME, name);
+        writer.u32(set::FLAGS, set::MAP);
+        writer.u32(set::KEY_TYPE, kinds);
+        writer.u32(set::KEY_LENGTH, family.length() * 2 + 12);
+        writer.u32(set::DATA_TYPE, kind::VERDICT);
+        writer.u32(set::DATA_LENGTH, 0);
+        writer.u32(set::ID, id);
+    });
+}
+
+/// The chain that looks into the maps.
+fn add_base(transaction: &mut Transaction) {
+    const NAME: &str = "forward";
+    transaction.push(Object::Chain(NAME.to_owned()), message::NEW_CHAIN, flag::CREATE, |writer| {
+        writer.text(chain::TABLE, TABLE);
+        writer.text(chain::NAME, NAME);
+        writer.text(chain::TYPE, "filter");
+        writer.u32(chain::POLICY, chain::ACCEPT);
+        writer.nest(chain::HOOK, |writer| {
+            writer.u32(chain::HOOK_NUMBER, FORWARD);
+            writer.bytes(chain::HOOK_PRIORITY, &PRIORITY.to_be_bytes());
+        });
+    });
+    for (index, family) in Family::BOTH.into_iter().enumerate() {
+        let look = [&expression::of_family(family)[..], &expression::ends(family), &expression::after_ends(family)].concat();
+        add_rule(transaction, NAME, index, &[&look[..], &[Expression::VerdictOf(map_name(family).to_owned())]].concat());
+    }
+}
+
+fn add_origin(transaction: &mut Transaction, origin: u32) {
+    let name = chain_name(origin);
+    transaction.push(Object::Chain(name.clone()), message::NEW_CHAIN, flag::CREATE, |writer| {
+        writer.text(chain::TABLE, TABLE);
+        writer.text(chain::NAME, &name);
+    });
+    let log = Expression::Log { prefix: format!("{LOG_PREFIX}{origin:08x} "), group: LOG_GROUP };
+    add_rule(transaction, &name, 0, &[Expression::Counter, log, Expression::Drop]);
+}
+
+fn add_rule(transaction: &mut Transaction, chain: &str, index: usize, expressions: &[Expression]) {
+    let object = Object::Rule { chain: chain.to_owned(), index };
+    transaction.push(object, message::NEW_RULE, flag::CREATE | flag::APPEND, |writer| {
+        writer.text(rule::TABLE, TABLE);
+        writer.text(rule::CHAIN, chain);
+        writer.nest(rule::EXPRESSIONS, |writer| expression::write(writer, expressions));
+    });
+}
