@@ -16,7 +16,7 @@ pub(crate) struct Case {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Edit {
     Nothing,
-    /// The classes of two addresses have each other's number, as after a restart if both want the same.
+    /// What the classes of two addresses are in the old ruleset have each other's number, as after a restart if both want the same.
     SwapClasses(&'static str, &'static str),
     /// Leaves let pass what they dropped and drop what they let pass, as somebody's hand may have left them.
     TurnLeaves,
@@ -73,6 +73,16 @@ pub(crate) const CASES: &[Case] = &[
          pod b 10.0.0.2 here role=b",
     ),
     case(
+        "two pods that are alike change their labels",
+        "two pods that move at once open no way between them, also if they are of one kind",
+        "policy a role=r egress app=x
+         policy b role=r ingress app=y",
+        "pod a 10.0.0.1 here role=r app=x
+         pod b 10.0.0.2 here role=r app=x",
+        "pod a 10.0.0.1 here role=r app=y
+         pod b 10.0.0.2 here role=r app=y",
+    ),
+    case(
         "a policy follows the label of a pod",
         "nobody who changes program loses something by a move in the middle",
         "pod s 10.0.0.1 here role=s
@@ -84,6 +94,38 @@ pub(crate) const CASES: &[Case] = &[
          policy s role=s ingress app=x",
         "pod q 10.0.9.1 away app=y
          policy s role=s ingress app=y",
+    ),
+    case(
+        "a policy follows the label of a pod that nobody else asks for",
+        "what old and new programs tell apart has a number of its own for the time between",
+        "pod s 10.0.0.1 here role=s
+         pod x 10.0.9.2 away app=x
+         pod y 10.0.9.3 away app=y",
+        "pod q 10.0.9.1 away app=x
+         policy s role=s ingress app=x app=y@80",
+        "pod q 10.0.9.1 away app=y
+         policy s role=s ingress app=x@80 app=y",
+    ),
+    case(
+        "who was denied is let through, and all others no more",
+        "programs are compared also by what they do with everybody else",
+        "pod a 10.0.0.1 here role=a
+         pod b 10.0.0.2 here role=b
+         pod x 10.0.9.1 away app=x",
+        "deny a role=a egress app=x
+         policy b role=b ingress",
+        "policy a role=a egress app=x
+         policy b role=b ingress role=a",
+    ),
+    case(
+        "a Service leads a pod back to itself, and another end denies that",
+        "programs are compared also by what they do with the subject itself",
+        "pod a 10.0.0.1 here role=a
+         pod x 10.0.9.1 away app=x",
+        "policy a role=a egress
+         deny i role=a ingress role=a",
+        "policy a role=a egress app=x
+         deny e role=a egress role=a",
     ),
     case(
         "two classes become one",
@@ -156,13 +198,12 @@ pub(crate) const CASES: &[Case] = &[
     Case {
         edit: Edit::SwapClasses("10.0.9.1", "10.0.9.2"),
         ..case(
-            "two classes have each other's number",
+            "a class has the number of one that is gone",
             "a program whose numbers mean something else is not changed in place",
             "pod s 10.0.0.1 here role=s
              pod q 10.0.9.1 away app=x
-             pod r 10.0.9.2 away
              policy s role=s ingress app=x",
-            "",
+            "pod r 10.0.9.2 away",
             "",
         )
     },

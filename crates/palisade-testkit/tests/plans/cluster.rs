@@ -3,6 +3,7 @@
 //! - `pod NAME ADDRESS here LABEL…`, or `away` for one of another node. A label is `key=value`.
 //! - `policy NAME SUBJECT egress PEER…`, or `ingress`. A subject is a label or `*`. A peer is one of these, a block, or a block without another
 //!   (`10.0.0.0/8-10.1.0.0/16`), each with one port or all (`app=web@80`).
+//! - `deny NAME SUBJECT egress PEER…`, or `ingress`, before any policy. A peer is a label or `*`.
 
 use std::collections::BTreeSet;
 
@@ -44,6 +45,16 @@ fn object(words: &[&str]) -> Value {
                 "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
                 "metadata": {"name": name, "namespace": "default"},
                 "spec": {"podSelector": selector(subject), "policyTypes": [types], *direction: rules},
+            })
+        }
+        ["deny", name, subject, direction @ ("egress" | "ingress"), peers @ ..] => {
+            let side = if *direction == "egress" { "to" } else { "from" };
+            let of = |pods: &str| json!({"pods": {"namespaceSelector": {}, "podSelector": selector(pods)}});
+            let rules: Vec<Value> = peers.iter().map(|it| json!({"action": "Deny", side: [of(it)]})).collect();
+            json!({
+                "apiVersion": "policy.networking.k8s.io/v1alpha1", "kind": "AdminNetworkPolicy",
+                "metadata": {"name": name},
+                "spec": {"priority": 10, "subject": of(subject), *direction: rules},
             })
         }
         words => panic!("{words:?}"),

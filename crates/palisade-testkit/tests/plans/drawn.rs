@@ -51,6 +51,9 @@ fn policy(at: usize, random: &mut Random) -> String {
     }
     let subject = random.of(["role=s", "role=t", "app=x", "*"]);
     let direction = random.of(["egress", "ingress"]);
+    if random.percent(20) {
+        return format!("deny n{at} {subject} {direction} {}", random.of(["app=x", "app=y", "role=s", "*"]));
+    }
     let peers = ["app=x", "app=y", "role=s", "role=t", "*", "192.0.2.0/24", "10.0.0.0/16", "0.0.0.0/0-10.0.9.0/25"];
     let peer = |random: &mut Random| format!("{}{}", random.of(peers), random.of(["", "@80", "@443"]));
     let peers: Vec<String> = (0..random.below(4)).map(|_| peer(random)).collect();

@@ -56,14 +56,15 @@ fn rulesets(case: &Case, unknown: &Unknown) -> [Ruleset; 2] {
     let [old, mut new] = [case.old, case.new].map(|it| ruleset(&format!("{}\n{it}", case.both), &mut ids, unknown.clone()));
     match case.edit {
         Edit::Nothing => {}
-        Edit::SwapClasses(one, other) => swap_classes(&mut new, one.parse().unwrap(), other.parse().unwrap()),
+        Edit::SwapClasses(one, other) => {
+            swap_classes(&mut new, [one, other].map(|it| old.data["class4"].elements[&it.parse::<IpAddr>().unwrap()]))
+        }
         Edit::TurnLeaves => turn_leaves(&mut new),
     }
     [old, new]
 }
 
-fn swap_classes(ruleset: &mut Ruleset, one: IpAddr, other: IpAddr) {
-    let [one, other] = [one, other].map(|it| ruleset.data["class4"].elements[&it]);
+fn swap_classes(ruleset: &mut Ruleset, [one, other]: [u32; 2]) {
     assert_ne!(one, other);
     let swapped = |it: u32| {
         if it == one {
