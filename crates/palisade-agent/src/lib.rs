@@ -16,6 +16,7 @@ mod names;
 mod packet;
 mod queue;
 mod running;
+mod strays;
 mod sweep;
 mod verify;
 

@@ -6,6 +6,7 @@ mod events;
 mod exhaustion;
 mod ground;
 mod instances;
+mod strays;
 mod sweep;
 mod tables;
 mod verify;
