@@ -125,6 +125,11 @@ impl<K: Kernel> Agent<K> {
         self.unknown = unknown;
     }
 
+    /// What becomes of pods that are not known.
+    pub(crate) fn unknown_pods(&self) -> &Unknown {
+        &self.unknown
+    }
+
     /// Links of pods that look like no pod's, as of the last `apply`: others like them stay open while they are not known.
     pub fn uncovered(&self) -> &[String] {
         &self.uncovered

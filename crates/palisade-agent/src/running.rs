@@ -25,6 +25,7 @@ use crate::lock::{Lock, LockError};
 use crate::names::Names;
 use crate::notice::Notice;
 use crate::room::Lookout;
+use crate::strays::{About, Straying};
 use crate::sweep::{Cuts, Desk, Established, Shut, Sweeper, Swept, Tools, Touched, View};
 use crate::verify::{Seen, Watching};
 
@@ -40,11 +41,12 @@ pub struct Running {
     report: Arc<dyn Fn(Event) + Send + Sync>,
     threads: Vec<JoinHandle<()>>,
     watching: Watching,
+    straying: Straying,
 }
 
 impl fmt::Debug for Running {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Running { shared, sweeper, threads, watching: _, report: _ } = self;
+        let Running { shared, sweeper, threads, watching: _, straying: _, report: _ } = self;
         f.debug_struct("Running").field("shared", shared).field("sweeper", sweeper).field("threads", threads).finish_non_exhaustive()
     }
 }
@@ -235,7 +237,9 @@ impl Running {
             Seen::Left(left) => sweeping.iter().for_each(|it| it.shared.desk.add(Touched { left: left.clone(), ..Touched::default() })),
             Seen::Failed(error) => told(Event::Failed(error.to_string())),
         })?;
-        let mut running = Running { shared, sweeper, report, threads: Vec::new(), watching };
+        let told = Arc::clone(&report);
+        let straying = Straying::start(namespace, move |error| told(Event::Failed(error.to_string())))?;
+        let mut running = Running { shared, sweeper, report, threads: Vec::new(), watching, straying };
         let report = Arc::clone(&running.report);
         running.spawn("agent", move || worker.work(&*report))?;
         if let Some(sweeper) = running.sweeper.clone() {
@@ -286,7 +290,7 @@ impl Running {
         let mut names = self.shared.names.write().unwrap_or_else(PoisonError::into_inner);
         let mut origins = agent.origins().clone();
         let in_vain = agent.in_vain();
-        let applied = agent.apply(model, node, links)?;
+        let applied = agent.apply(model, node, links.clone())?;
         // What the table before denied may still be on its way.
         origins.extend(agent.origins().iter().map(|(number, origin)| (*number, origin.clone())));
         *names = Names::of(model, &origins);
@@ -301,7 +305,11 @@ impl Running {
             self.shared.desk.in_force(view, applied);
         }
         lock(&self.shared.audit).apply(agent.kernel(), model, node, since_1970());
+        let about = About::of(model, &links, agent.unknown_pods(), agent.origins());
         drop(agent);
+        if let Err(error) = self.straying.know(about) {
+            (self.report)(Event::Failed(error.to_string()));
+        }
         if let Some(sweeper) = &self.sweeper {
             sweeper.settle_answers(&*self.report);
         }

@@ -7,21 +7,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-use nix::errno::Errno;
 use palisade_netlink::Writer;
-use palisade_nft::uapi::{INET, chain, data, element, flag, kind, message, rule, set, table};
-use palisade_nft::{LOG_GROUP, LOG_PREFIX, Object};
+use palisade_nft::Object;
+use palisade_nft::uapi::{INET, chain, data, element, flag, kind, message, rule};
 
 use crate::error::KernelError;
 use crate::frames::Restored;
+use crate::part::{self, FORWARD, Holds};
 use crate::services::expression::{self, Expression, Family};
 use crate::socket::Socket;
 use crate::transaction::Transaction;
 
 const TABLE: &str = "palisade-answers";
-/// Before the rules that let answers pass.
-const PRIORITY: i32 = -1;
-const FORWARD: u32 = 2;
 /// What nft calls `inet_service`.
 const PORT: u32 = 13;
 /// Bits of one type in that of several in a row.
@@ -74,15 +71,14 @@ impl Answers {
                 }
             }
         }
-        if wanted.is_empty() && !self.is_there()? {
+        if wanted.is_empty() && !part::is_there(&mut self.socket, TABLE)? {
             self.held = Some(BTreeMap::new());
             return Ok(());
         }
         let mut transaction = Transaction::new(INET, self.socket.sequence());
-        add_table(&mut transaction);
-        transaction.push(Object::Table, message::DELETE_TABLE, 0, |writer| writer.text(table::NAME, TABLE));
+        part::remove_table(&mut transaction, TABLE);
         if !wanted.is_empty() {
-            add_table(&mut transaction);
+            part::add_table(&mut transaction, TABLE);
             Family::BOTH.into_iter().zip(1..).for_each(|(family, id)| add_map(&mut transaction, family, id));
             add_base(&mut transaction);
             change(&mut transaction, &BTreeMap::new(), wanted);
@@ -95,20 +91,12 @@ impl Answers {
     /// Puts the table back if somebody has removed it.
     pub fn check(&mut self) -> Result<Restored, KernelError> {
         let Some(held) = self.held.clone().filter(|it| !it.is_empty()) else { return Ok(Restored::No) };
-        if self.is_there()? {
+        if part::is_there(&mut self.socket, TABLE)? {
             return Ok(Restored::No);
         }
         self.held = None;
         self.replace(&held)?;
         Ok(Restored::Yes)
-    }
-
-    fn is_there(&mut self) -> Result<bool, KernelError> {
-        match self.socket.ask(Object::Table, message::GET_TABLE, flag::ACK, |writer| writer.text(table::NAME, TABLE)) {
-            Ok(_) => Ok(true),
-            Err(KernelError::Refused(refusals)) if refusals.iter().all(|it| it.errno == Errno::ENOENT) => Ok(false),
-            Err(error) => Err(error),
-        }
     }
 }
 
@@ -116,7 +104,7 @@ impl Answers {
 fn change(transaction: &mut Transaction, held: &BTreeMap<Answer, u32>, wanted: &BTreeMap<Answer, u32>) {
     let [before, after] = [held, wanted].map(|it| it.values().copied().collect::<BTreeSet<u32>>());
     for origin in after.difference(&before) {
-        add_origin(transaction, *origin);
+        part::add_denial(transaction, TABLE, &chain_name(*origin), *origin);
     }
     let differs = |this: &BTreeMap<Answer, u32>, answer: &Answer, origin: u32| this.get(answer) != Some(&origin);
     let gone = held.iter().filter(|(answer, origin)| differs(wanted, answer, **origin));
@@ -180,13 +168,6 @@ fn chain_name(origin: u32) -> String {
     format!("denied-{origin:08x}")
 }
 
-fn add_table(transaction: &mut Transaction) {
-    transaction.push(Object::Table, message::NEW_TABLE, flag::CREATE, |writer| {
-        writer.text(table::NAME, TABLE);
-        writer.u32(table::FLAGS, 0);
-    });
-}
-
 fn add_map(transaction: &mut Transaction, family: Family, id: u32) {
     let address = match family {
         Family::V4 => kind::IPV4,
@@ -194,52 +175,16 @@ fn add_map(transaction: &mut Transaction, family: Family, id: u32) {
     };
     let kinds = [address, address, kind::PROTOCOL, PORT, PORT].into_iter().fold(0, |all, it| all << TYPE_BITS | it);
     let name = map_name(family);
-    transaction.push(Object::Map(name.to_owned()), message::NEW_SET, flag::CREATE, |writer| {
-        writer.text(set::TABLE, TABLE);
-        writer.text(set::NAME, name);
-        writer.u32(set::FLAGS, set::MAP);
-        writer.u32(set::KEY_TYPE, kinds);
-        writer.u32(set::KEY_LENGTH, family.length() * 2 + 12);
-        writer.u32(set::DATA_TYPE, kind::VERDICT);
-        writer.u32(set::DATA_LENGTH, 0);
-        writer.u32(set::ID, id);
-    });
+    part::add_set(transaction, TABLE, name, id, (kinds, family.length() * 2 + 12), &Holds::Chains);
 }
 
 /// The chain that looks into the maps.
 fn add_base(transaction: &mut Transaction) {
     const NAME: &str = "forward";
-    transaction.push(Object::Chain(NAME.to_owned()), message::NEW_CHAIN, flag::CREATE, |writer| {
-        writer.text(chain::TABLE, TABLE);
-        writer.text(chain::NAME, NAME);
-        writer.text(chain::TYPE, "filter");
-        writer.u32(chain::POLICY, chain::ACCEPT);
-        writer.nest(chain::HOOK, |writer| {
-            writer.u32(chain::HOOK_NUMBER, FORWARD);
-            writer.bytes(chain::HOOK_PRIORITY, &PRIORITY.to_be_bytes());
-        });
-    });
+    part::add_base(transaction, TABLE, NAME, FORWARD);
     for (index, family) in Family::BOTH.into_iter().enumerate() {
         let look = [&expression::of_family(family)[..], &expression::ends(family), &expression::after_ends(family)].concat();
-        add_rule(transaction, NAME, index, &[&look[..], &[Expression::VerdictOf(map_name(family).to_owned())]].concat());
+        let expressions = [&look[..], &[Expression::VerdictOf(map_name(family).to_owned())]].concat();
+        part::add_rule(transaction, TABLE, NAME, index, &expressions);
     }
-}
-
-fn add_origin(transaction: &mut Transaction, origin: u32) {
-    let name = chain_name(origin);
-    transaction.push(Object::Chain(name.clone()), message::NEW_CHAIN, flag::CREATE, |writer| {
-        writer.text(chain::TABLE, TABLE);
-        writer.text(chain::NAME, &name);
-    });
-    let log = Expression::Log { prefix: format!("{LOG_PREFIX}{origin:08x} "), group: LOG_GROUP };
-    add_rule(transaction, &name, 0, &[Expression::Counter, log, Expression::Drop]);
-}
-
-fn add_rule(transaction: &mut Transaction, chain: &str, index: usize, expressions: &[Expression]) {
-    let object = Object::Rule { chain: chain.to_owned(), index };
-    transaction.push(object, message::NEW_RULE, flag::CREATE | flag::APPEND, |writer| {
-        writer.text(rule::TABLE, TABLE);
-        writer.text(rule::CHAIN, chain);
-        writer.nest(rule::EXPRESSIONS, |writer| expression::write(writer, expressions));
-    });
 }

@@ -92,7 +92,8 @@ impl Frames {
     /// The table as the kernel tells it, in one state of it.
     pub fn raw(&mut self) -> Result<FramesDump, KernelError> {
         steady(&mut self.socket, |socket| {
-            let mut of_kind = |kind| -> Result<Vec<Vec<u8>>, KernelError> { Ok(ask(socket, kind)?.into_iter().filter(|it| is_own(it)).collect()) };
+            let mut of_kind =
+                |kind| -> Result<Vec<Vec<u8>>, KernelError> { Ok(ask(socket, kind)?.into_iter().filter(|it| is_own(it)).collect()) };
             Ok(FramesDump {
                 tables: of_kind(message::GET_TABLE)?,
                 chains: of_kind(message::GET_CHAIN)?,

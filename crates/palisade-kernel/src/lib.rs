@@ -28,8 +28,10 @@ mod log;
 mod monitor;
 mod namespace;
 mod nftables;
+mod part;
 mod services;
 mod socket;
+mod strays;
 mod sysctl;
 mod transaction;
 
@@ -48,4 +50,5 @@ pub use namespace::{Namespace, NamespaceId, in_fresh_netns};
 pub use nftables::Nftables;
 pub use palisade_nft::{Counted, Object};
 pub use services::{ServicePort, ServiceRule, Services};
+pub use strays::{Stray, Strays};
 pub use sysctl::{set_sysctl, sysctl};

@@ -9,6 +9,7 @@ mod instances;
 mod layouts;
 mod process;
 mod room;
+mod strays;
 mod sweep;
 mod tables;
 mod traffic;

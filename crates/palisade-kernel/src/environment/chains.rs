@@ -15,7 +15,7 @@ const ATTEMPTS: usize = 10;
 /// The families `inet` and `netdev` as `NFPROTO_*` numbers them.
 const INET: u8 = 1;
 const NETDEV: u8 = 5;
-const OURS: [(u8, &str); 3] = [(INET, "palisade"), (INET, "palisade-answers"), (NETDEV, "palisade")];
+const OURS: [(u8, &str); 4] = [(INET, "palisade"), (INET, "palisade-answers"), (INET, "palisade-strays"), (NETDEV, "palisade")];
 /// `NFT_MSG_GETFLOWTABLE`.
 const GET_FLOWTABLE: u16 = (SUBSYSTEM << 8) + 23;
 const FLOWTABLE_TABLE: u16 = 1;

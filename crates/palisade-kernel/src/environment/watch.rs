@@ -9,6 +9,8 @@ use crate::error::KernelError;
 
 /// `RTNLGRP_LINK` is group 1, `RTNLGRP_TC` group 4.
 const GROUPS: u32 = 1 | 1 << 3;
+/// `RTNLGRP_IPV4_ROUTE` is group 7, `RTNLGRP_IPV6_ROUTE` group 11.
+const ROUTE_GROUPS: u32 = 1 | 1 << 6 | 1 << 10;
 /// How many datagrams one look takes.
 const DATAGRAMS: usize = 4_096;
 
@@ -27,10 +29,19 @@ pub enum Stirred {
 
 impl Watch {
     pub fn open() -> Result<Watch, KernelError> {
+        Watch::of(GROUPS)
+    }
+
+    /// Hears of links and routes.
+    pub fn of_routes() -> Result<Watch, KernelError> {
+        Watch::of(ROUTE_GROUPS)
+    }
+
+    fn of(groups: u32) -> Result<Watch, KernelError> {
         let failed = |doing| move |errno| KernelError::Socket { doing, errno };
         let fd = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)
             .map_err(failed("open a netlink socket"))?;
-        bind(fd.as_raw_fd(), &NetlinkAddr::new(0, GROUPS)).map_err(failed("bind a netlink socket"))?;
+        bind(fd.as_raw_fd(), &NetlinkAddr::new(0, groups)).map_err(failed("bind a netlink socket"))?;
         Ok(Watch { fd })
     }
 

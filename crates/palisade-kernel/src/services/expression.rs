@@ -123,12 +123,7 @@ pub(crate) fn service(family: Family) -> [Expression; 3] {
 
 /// Loads source and destination, one after the other.
 pub(crate) fn ends(family: Family) -> [Expression; 2] {
-    let offset = match family {
-        Family::V4 => 12,
-        Family::V6 => 8,
-    };
-    let source = Expression::Payload { base: NETWORK, offset, length: family.length(), to: FIRST };
-    [source, destination(family, FIRST_WORD + family.length() / 4)]
+    [source(family, FIRST), destination(family, FIRST_WORD + family.length() / 4)]
 }
 
 /// Loads protocol, source port and destination port, behind what `ends` loads.
@@ -136,6 +131,16 @@ pub(crate) fn after_ends(family: Family) -> [Expression; 3] {
     let after = FIRST_WORD + family.length() / 2;
     let port = |offset, to| Expression::Payload { base: TRANSPORT, offset, length: 2, to };
     [Expression::Meta { key: meta::PROTOCOL, to: after }, port(0, after + 1), port(2, after + 2)]
+}
+
+/// Loads the link that a packet came by, and its source.
+pub(crate) fn link_and_source(family: Family) -> [Expression; 2] {
+    [Expression::Meta { key: meta::LINK, to: FIRST }, source(family, SECOND)]
+}
+
+/// Loads the link that a packet leaves by, and its destination.
+pub(crate) fn link_and_destination(family: Family) -> [Expression; 2] {
+    [Expression::Meta { key: meta::OUT_LINK, to: FIRST }, destination(family, SECOND)]
 }
 
 /// Sends to a backend.
@@ -170,6 +175,14 @@ pub(crate) fn write_goto(writer: &mut Writer, chain: &str) {
         writer.bytes(data::VERDICT_CODE, &data::GOTO.to_be_bytes());
         writer.text(data::VERDICT_CHAIN, chain);
     });
+}
+
+fn source(family: Family, to: u32) -> Expression {
+    let offset = match family {
+        Family::V4 => 12,
+        Family::V6 => 8,
+    };
+    Expression::Payload { base: NETWORK, offset, length: family.length(), to }
 }
 
 fn destination(family: Family, to: u32) -> Expression {

@@ -14,5 +14,6 @@ mod parity;
 mod rulesets;
 mod services;
 mod sources;
+mod strays;
 mod transactions;
 mod unknown;
