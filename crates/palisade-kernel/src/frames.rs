@@ -92,7 +92,8 @@ impl Frames {
     /// The table as the kernel tells it, in one state of it.
     pub fn raw(&mut self) -> Result<FramesDump, KernelError> {
         steady(&mut self.socket, |socket| {
-            let mut of_kind = |kind| -> Result<Vec<Vec<u8>>, KernelError> { Ok(ask(socket, kind)?.into_iter().filter(is_own).collect()) };
+            let mut of_kind =
+                |kind| -> Result<Vec<Vec<u8>>, KernelError> { Ok(ask(socket, kind)?.into_iter().filter(|it| is_own(it)).collect()) };
             Ok(FramesDump {
                 tables: of_kind(message::GET_TABLE)?,
                 chains: of_kind(message::GET_CHAIN)?,
@@ -103,7 +104,7 @@ impl Frames {
 }
 
 /// What is asked for is told of all tables of the family, and all of it names its table in the same place.
-fn is_own(payload: &Vec<u8>) -> bool {
+fn is_own(payload: &[u8]) -> bool {
     Attributes::of_payload(payload).and_then(|it| it.text(chain::TABLE).map(str::to_owned)) == Ok(TABLE.to_owned())
 }
 
