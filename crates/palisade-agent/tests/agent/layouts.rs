@@ -6,20 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use palisade_agent::{Agent, Applied, Held, verification};
-use palisade_kernel::{Counted, Kernel, KernelError, Links, Namespace, NextHop, Nftables, Route, set_sysctl};
+use palisade_kernel::{Counted, Kernel, KernelError, Nftables};
 use palisade_model::NodeId;
 use palisade_nft::{
     Chain, Change, Layout, Map, Match, NodeView, PodLinks, Rule, Ruleset, Statement, Table, Transaction, Unknown, Value, Verdict,
 };
 
 use crate::ground::{DEADLINE, Ground, NODE, links, model_of, say};
-use crate::traffic::{OPEN, Place, traffic};
+use crate::traffic::{FAR, OPEN, Place, far, traffic};
 
 /// How often each version takes over from the other.
 const TURNS: usize = 12;
-/// Somebody whom the node forwards to.
-const FAR: &str = "10.9.0.1";
-
 const OLDER: Layout = Layout::Version(0);
 /// What a base chain is called in the older layout, and the chain that it does nothing but jump to.
 const HOOKED: &str = "at-";
@@ -146,26 +143,6 @@ impl Kernel for Older {
     fn counters_of(&mut self, table: Table) -> Result<Vec<Counted>, KernelError> {
         self.0.counters_of(table)
     }
-}
-
-/// Somebody whom the node forwards to.
-fn far(ground: &Ground) -> Namespace {
-    let far = Namespace::create().unwrap();
-    let mut links = ground.node.run(|| Links::open().unwrap()).unwrap();
-    let mut inside = far.run(|| Links::open().unwrap()).unwrap();
-    links.add_veth("far0", "eth0", &far).unwrap();
-    for (links, link, address) in [(&mut links, "far0", "10.9.0.254/24"), (&mut inside, "eth0", "10.9.0.1/24")] {
-        links.add_address(link, address.parse().unwrap()).unwrap();
-        links.set_up(link).unwrap();
-    }
-    ground.node.run(|| set_sysctl("net/ipv4/ip_forward", "1").unwrap()).unwrap();
-    for (namespace, by) in [(&far, "10.9.0.254"), (&ground.pod, NODE)] {
-        let mut links = namespace.run(|| Links::open().unwrap()).unwrap();
-        let route =
-            Route { to: "0.0.0.0/0".parse().unwrap(), via: NextHop::Gateway(by.parse().unwrap()), link: "eth0".to_owned(), source: None };
-        links.add_route(&route).unwrap();
-    }
-    far
 }
 
 fn apply<K: Kernel>(agent: &mut Agent<K>, ports: &[u16]) -> Applied {

@@ -8,6 +8,7 @@ mod ground;
 mod instances;
 mod layouts;
 mod process;
+mod repairs;
 mod room;
 mod strays;
 mod sweep;

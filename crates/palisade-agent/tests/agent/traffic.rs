@@ -5,10 +5,14 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use palisade_kernel::Namespace;
+use palisade_kernel::{Links, Namespace, NextHop, Route, set_sysctl};
+
+use crate::ground::{Ground, NODE};
 
 pub(crate) const OPEN: u16 = 80;
 pub(crate) const SHUT: u16 = 81;
+/// Somebody whom the node forwards to.
+pub(crate) const FAR: &str = "10.9.0.1";
 
 /// What became of the packets of one who never stops.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -71,4 +75,24 @@ pub(crate) fn traffic(sender: &UdpSocket, places: &[Place], stop: &AtomicBool) -
         }
     }
     traffic
+}
+
+/// Somebody whom the node forwards to.
+pub(crate) fn far(ground: &Ground) -> Namespace {
+    let far = Namespace::create().unwrap();
+    let mut links = ground.node.run(|| Links::open().unwrap()).unwrap();
+    let mut inside = far.run(|| Links::open().unwrap()).unwrap();
+    links.add_veth("far0", "eth0", &far).unwrap();
+    for (links, link, address) in [(&mut links, "far0", "10.9.0.254/24"), (&mut inside, "eth0", "10.9.0.1/24")] {
+        links.add_address(link, address.parse().unwrap()).unwrap();
+        links.set_up(link).unwrap();
+    }
+    ground.node.run(|| set_sysctl("net/ipv4/ip_forward", "1").unwrap()).unwrap();
+    for (namespace, by) in [(&far, "10.9.0.254"), (&ground.pod, NODE)] {
+        let mut links = namespace.run(|| Links::open().unwrap()).unwrap();
+        let route =
+            Route { to: "0.0.0.0/0".parse().unwrap(), via: NextHop::Gateway(by.parse().unwrap()), link: "eth0".to_owned(), source: None };
+        links.add_route(&route).unwrap();
+    }
+    far
 }

