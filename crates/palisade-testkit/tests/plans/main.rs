@@ -221,10 +221,10 @@ fn changes_of_random_clusters_leak_nothing_lose_nothing_and_widen_last() {
 /// Where the whole table is replaced, too.
 #[test]
 fn replacing_all_leaks_nothing_loses_nothing_and_widens_last() {
-    for (case, unknown) in CASES.iter().flat_map(|case| [(case, closed()), (case, Unknown::Open)]) {
-        check_case(case, &unknown, replaced, &mut Sum::default()).unwrap_or_else(|wrong| panic!("{unknown:?}, {wrong}"));
+    for case in CASES {
+        check_case(case, &closed(), replaced, &mut Sum::default()).unwrap_or_else(|wrong| panic!("{wrong}"));
     }
-    for seed in 0..scaled(2) {
+    for seed in 0..scaled(1) {
         changes(seed, |old, new, random, when| {
             check(old, new, &replaced(old, new), &journeys::some(old, new, random, 20)).unwrap_or_else(|wrong| panic!("{when}: {wrong}"));
         });
