@@ -10,6 +10,9 @@ use crate::random::Random;
 /// One packet, once for each hook that it comes to.
 pub type Journey = Vec<Packet>;
 
+/// A port that no rule speaks of.
+const OTHER: (u8, Option<u16>) = (6, Some(9));
+
 /// What two rulesets tell apart.
 struct Map {
     /// Every address that one of them knows, and the first of every range.
@@ -23,7 +26,7 @@ struct Map {
 }
 
 /// Every packet that one of two rulesets may treat unlike another: from each address to each, by each link that one of both is at, to each port.
-/// Those that come by the link of another pod, to one port.
+/// Those of a connection that exists, and those that come by the link of another pod, to one port.
 pub fn all(old: &Ruleset, new: &Ruleset) -> Vec<Journey> {
     let map = Map::of(old, new);
     let every: BTreeSet<&String> = map.links.values().flatten().collect();
@@ -31,10 +34,12 @@ pub fn all(old: &Ruleset, new: &Ruleset) -> Vec<Journey> {
     for (source, destination) in pairs(&map.addresses, &map.addresses) {
         for way in map.ways(source, destination) {
             journeys.extend(map.ports.iter().map(|port| way.to_port(*port)));
+            let of_connection = way.to_port(OTHER).into_iter().map(|it| Packet { state: CtState::Established, ..it });
+            journeys.push(of_connection.collect());
         }
         for link in every.iter().filter(|it| !map.links.get(&source).is_some_and(|own| own.contains(**it))) {
             let way = Way { source, destination, from: Some((*link).clone()), to: map.link(destination), at: At::Forward };
-            journeys.push(way.to_port((6, Some(9))));
+            journeys.push(way.to_port(OTHER));
         }
     }
     journeys
@@ -145,7 +150,7 @@ impl Way {
 }
 
 fn ports(old: &Ruleset, new: &Ruleset) -> Vec<(u8, Option<u16>)> {
-    let mut found = BTreeSet::from([(1, None), (6, Some(9)), (17, Some(9))]);
+    let mut found = BTreeSet::from([OTHER, (1, None), (17, Some(9))]);
     for rule in [old, new].iter().flat_map(|it| it.chains.values()).flat_map(|it| &it.rules) {
         if let [Match::Protocol(protocols), Match::Port { first, last }] = rule.matches.as_slice() {
             found.extend(protocols.iter().flat_map(|it| [(*it, Some(*first)), (*it, Some(*last)), (*it, last.checked_add(1))]));

@@ -113,7 +113,7 @@ pub(crate) const CASES: &[Case] = &[
          pod b 10.0.0.2 here role=b
          pod x 10.0.9.1 away app=x",
         "deny a role=a egress app=x
-         policy b role=b ingress",
+         policy b role=b ingress role=a@80",
         "policy a role=a egress app=x
          policy b role=b ingress role=a",
     ),

@@ -109,34 +109,30 @@ fn check_case(case: &Case, unknown: &Unknown, protocol: Protocol, sum: &mut Sum)
 /// Every packet, every lookup, every commit.
 #[test]
 fn small_changes_leak_nothing_lose_nothing_and_widen_last() {
-    let (mut sum, mut wrong) = (Sum::default(), Vec::new());
+    let mut sum = Sum::default();
     for (case, unknown) in CASES.iter().flat_map(|case| [(case, closed()), (case, Unknown::Open)]) {
-        wrong.extend(check_case(case, &unknown, plan, &mut sum).err().map(|it| format!("{unknown:?}, {it}")));
+        check_case(case, &unknown, plan, &mut sum).unwrap_or_else(|wrong| panic!("{unknown:?}, {wrong}"));
     }
     sum.say();
-    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
 /// Whoever dies on the way finds what he left: from there all goes on, or back, by the same rules.
 #[test]
 fn a_change_goes_on_from_every_state_of_another() {
-    let (mut sum, mut wrong) = (Sum::default(), Vec::new());
+    let mut sum = Sum::default();
     for (case, unknown) in CASES.iter().flat_map(|case| [(case, closed()), (case, Unknown::Open)]) {
         let [old, new] = rulesets(case, &unknown);
         let all = journeys::all(&old, &new);
         for (from, to) in [(&old, &new), (&new, &old)] {
             for found in left(from, to) {
                 for wanted in [from, to] {
-                    match check(&found, wanted, &plan(&found, wanted), &all) {
-                        Ok(looked) => sum.add(looked),
-                        Err(found) => wrong.push(format!("{unknown:?}, {}: {found}", case.name)),
-                    }
+                    let looked = check(&found, wanted, &plan(&found, wanted), &all);
+                    sum.add(looked.unwrap_or_else(|wrong| panic!("{unknown:?}, {}: {wrong}", case.name)));
                 }
             }
         }
     }
     sum.say();
-    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
 /// What a change leaves that ends early: each state between both in which no other table stands.
@@ -225,10 +221,10 @@ fn changes_of_random_clusters_leak_nothing_lose_nothing_and_widen_last() {
 /// Where the whole table is replaced, too.
 #[test]
 fn replacing_all_leaks_nothing_loses_nothing_and_widens_last() {
-    for (case, unknown) in CASES.iter().flat_map(|case| [(case, closed()), (case, Unknown::Open)]) {
-        check_case(case, &unknown, replaced, &mut Sum::default()).unwrap_or_else(|wrong| panic!("{unknown:?}, {wrong}"));
+    for case in CASES {
+        check_case(case, &closed(), replaced, &mut Sum::default()).unwrap_or_else(|wrong| panic!("{wrong}"));
     }
-    for seed in 0..scaled(2) {
+    for seed in 0..scaled(1) {
         changes(seed, |old, new, random, when| {
             check(old, new, &replaced(old, new), &journeys::some(old, new, random, 20)).unwrap_or_else(|wrong| panic!("{when}: {wrong}"));
         });
