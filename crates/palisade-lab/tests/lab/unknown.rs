@@ -164,8 +164,8 @@ fn check_stranger(before: &str, stranger: &str, unknown: WhileUnknown) {
         let denied_by = |lab: &mut Lab| {
             let questions = ["by-address", "by-label", "free"].map(|to| Question {
                 from: Speaker::Pod(name("stranger")),
-                source: addresses(lab, "stranger")[0],
-                to: addresses(lab, to)[0],
+                source: *addresses(lab, "stranger").first().unwrap(),
+                to: *addresses(lab, to).first().unwrap(),
                 protocol: Protocol::TCP,
                 port: Some(80),
             });
