@@ -87,9 +87,28 @@ struct State {
     table: Strays,
     links: Links,
     closed: BTreeSet<Stray>,
-    about: Option<About>,
+    known: Known,
     /// Whether something else is known than at the last look.
     told: Stirred,
+}
+
+/// What a look goes by.
+#[derive(Debug)]
+enum Known {
+    /// Nothing has been applied: what an agent before this one has closed stays so.
+    Nothing,
+    /// It is open to pods that are not known.
+    Open,
+    Closed(About),
+}
+
+impl Known {
+    fn is_stray(&self, link: &str, address: IpAddr) -> bool {
+        match self {
+            Known::Nothing | Known::Open => false,
+            Known::Closed(about) => about.is_stray(link, address),
+        }
+    }
 }
 
 impl Straying {
@@ -97,7 +116,7 @@ impl Straying {
     pub(crate) fn start(namespace: &Namespace, failed: impl Fn(KernelError) + Send + 'static) -> Result<Straying, StartError> {
         let (watch, table, links) =
             namespace.run(|| -> Result<_, KernelError> { Ok((Watch::of_routes()?, Strays::open()?, Links::open()?)) })??;
-        let state = State { table, links, closed: BTreeSet::new(), about: None, told: Stirred::No };
+        let state = State { table, links, closed: BTreeSet::new(), known: Known::Nothing, told: Stirred::No };
         let shared = Arc::new(Shared { state: Mutex::new(state), stop: AtomicBool::new(false) });
         let worker = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("strays".to_owned()).spawn(move || worker.work(watch, failed))?;
@@ -107,11 +126,13 @@ impl Straying {
     /// Says what is known now, and opens what is not stray any more.
     pub(crate) fn know(&self, about: Option<About>) -> Result<(), KernelError> {
         let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.about = about;
+        state.known = about.map_or(Known::Open, Known::Closed);
         state.told = Stirred::Yes;
-        let State { closed, about, .. } = &mut *state;
-        closed.retain(|(link, address)| about.as_ref().is_some_and(|it| it.is_stray(link, *address)));
-        state.write()
+        let State { closed, known, .. } = &mut *state;
+        let before = closed.len();
+        closed.retain(|(link, address)| known.is_stray(link, *address));
+        // What an agent before this one has closed stays so until the first look.
+        if closed.len() < before { state.write() } else { Ok(()) }
     }
 }
 
@@ -163,15 +184,22 @@ impl Shared {
 impl State {
     /// Closes what routes lead to and nobody has told of.
     fn look(&mut self) -> Result<(), KernelError> {
-        let Some(about) = &self.about else { return Ok(()) };
+        let known = match &self.known {
+            Known::Nothing => return Ok(()),
+            known @ (Known::Open | Known::Closed(_)) => known,
+        };
         let host = |it: &Route| it.to.prefix_len() == it.to.max_prefix_len() && it.via == NextHop::Destination;
         let routes = self.links.routes()?.into_iter().filter(host).map(|it| (it.link, it.to.addr()));
-        self.closed = routes.filter(|(link, address)| about.is_stray(link, *address)).collect();
+        self.closed = routes.filter(|(link, address)| known.is_stray(link, *address)).collect();
         self.write()
     }
 
     fn write(&mut self) -> Result<(), KernelError> {
-        let origin = self.about.as_ref().map_or(0, |it| it.origin);
+        let origin = match &self.known {
+            // Nothing is closed.
+            Known::Nothing | Known::Open => 0,
+            Known::Closed(about) => about.origin,
+        };
         self.table.replace(origin, &self.closed)
     }
 }

@@ -3,7 +3,7 @@
 //! It speaks netlink itself, starts no process and decides nothing.
 //!
 //! [`Kernel`] is whatever commits transactions of `palisade_nft` and shows what came of them: [`Nftables`] is the real one, [`Fake`] one in
-//! memory. Its one object is the table `inet palisade`; no other table is touched. [`Namespace`] and [`Links`] make networks that stand
+//! memory. Its one object is the table `inet palisade`; no other table is touched. [`Frames`], [`Answers`] and [`Strays`] have a small table each. [`Namespace`] and [`Links`] make networks that stand
 //! apart from the host's, and [`Services`] does there what kube-proxy does, in the table `inet palisade-lab-services`. [`Log`] reads what
 //! the rules log, [`Monitor`] hears of what others change, [`Conntrack`] reads tracked connections and deletes those that it is told to.
 //!
