@@ -235,8 +235,11 @@ fn says(ranges: &BTreeMap<IpAddr, (IpAddr, u32)>, parts: &BTreeMap<IpAddr, (IpAd
     parts.iter().all(|(first, (_, class))| ranges.range(..=*first).next_back().is_some_and(|(_, (_, of))| of == class))
 }
 
+/// A change that ended early may have told it something else.
 fn tell(map: &mut VerdictMap, program: &Program, class: u32, leaf: &str) {
-    if leaf != program.rest {
+    if leaf == program.rest {
+        map.elements.remove(&class);
+    } else {
         map.elements.insert(class, leaf.to_owned());
     }
 }

@@ -135,6 +135,37 @@ fn a_change_goes_on_from_every_state_of_another() {
     sum.say();
 }
 
+/// What programs were told for a change that ended early is not what they must say in the next one.
+#[test]
+fn a_change_forgets_what_another_told_programs() {
+    let texts = [
+        "pod p1 10.0.0.2 here app=x role=s
+         pod p2 10.0.0.3 here app=y role=t
+         pod p4 10.0.9.5 away role=t
+         policy n5 role=t ingress 0.0.0.0/0-10.0.9.0/25@443 role=s
+         policy n6 role=t egress 10.0.0.0/16@80
+         deny n7 * egress app=y",
+        "pod p0 10.0.0.1 here app=y
+         pod p1 10.0.0.2 here app=x role=s
+         pod p2 10.0.0.3 here role=t
+         pod p4 10.0.9.5 away role=t
+         deny n5 app=x ingress app=y
+         policy n6 app=x ingress 0.0.0.0/0-10.0.9.0/25 app=y@80
+         deny n7 * egress app=y",
+        "pod p0 10.0.0.1 here app=y
+         pod p1 10.0.0.2 here role=s
+         pod p2 10.0.0.3 here role=t
+         pod p4 10.0.9.6 away role=s
+         policy n5 role=t ingress 10.0.0.0/16@443 0.0.0.0/0-10.0.9.0/25 192.0.2.0/24
+         deny n7 * egress app=y",
+    ];
+    let mut ids = Ids::default();
+    let [old, new, next] = texts.map(|it| ruleset(it, &mut ids, closed()));
+    for found in left(&old, &new) {
+        check(&found, &next, &plan(&found, &next), &journeys::all(&found, &next)).unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+}
+
 /// What a change leaves that ends early: each state between both in which no other table stands.
 fn left(from: &Ruleset, to: &Ruleset) -> Vec<Ruleset> {
     let origins: BTreeMap<u32, Origin> = from.origins.iter().chain(&to.origins).map(|(number, it)| (*number, it.clone())).collect();
