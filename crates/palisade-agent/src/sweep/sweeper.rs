@@ -266,12 +266,14 @@ impl Sweeper {
         // What is in force only now: what was found was opened under it or before.
         let (ruleset, view) = self.in_force();
         let mut judge = ruleset.as_deref().zip(view.as_deref()).map(|(ruleset, view)| Judge::new(ruleset, view, &node));
-        let mut offloaded = 0;
+        // Somebody may have removed what holds those of earlier sweeps.
+        let (mut offloaded, mut open) = (0, self.shut(&[]).err());
         for chunk in found.chunks(CHUNK) {
             let judged = self.judged(touched, judge.as_mut(), chunk)?;
             // Before they are forgotten: later, the next datagram could be an answer already.
             let more: Vec<Answer> = judged.iter().flat_map(|(_, connection, _)| answers_of(connection)).collect();
-            self.shut(&more)?;
+            // Whatever comes of that, they are forgotten.
+            open = open.or(self.shut(&more).err());
             let deleted = tools.conntrack.delete_all(&judged.iter().map(|it| it.1).collect::<Vec<_>>())?;
             for ((opening, _, why), deleted) in judged.into_iter().zip(deleted) {
                 match deleted {
@@ -282,7 +284,11 @@ impl Sweeper {
                 }
             }
         }
-        if offloaded > 0 { Err(SweepError::Offloaded(offloaded)) } else { Ok(()) }
+        match open {
+            Some(error) => Err(error.into()),
+            None if offloaded > 0 => Err(SweepError::Offloaded(offloaded)),
+            None => Ok(()),
+        }
     }
 
     /// Drops what is denied of conversations that were cut, by what has come into force now. Some that were remembered may be allowed again.
