@@ -114,11 +114,19 @@ fn two_of_kep2091_with_one_name_in_two_groups_cannot_be_told_apart() {
 fn annotations_without_effect_are_named() {
     let late = "{priority: 10, subject: {namespaces: {}}}";
     admin(
+        "{name: p, annotations: {palisade.dev/network: a/b}}",
+        late,
+        &["anp/p"],
+        &[
+            "3:35: warning[annotation-without-effect]: AdminNetworkPolicy p: `metadata.annotations[\"palisade.dev/network\"]`: reserved (the network of its pods that the policy is about) and without effect in this version; the policy counts in full",
+        ],
+    );
+    admin(
         "{name: p, annotations: {palisade.dev/log: all}}",
         late,
         &["anp/p"],
         &[
-            "3:35: warning[annotation-without-effect]: AdminNetworkPolicy p: `metadata.annotations[\"palisade.dev/log\"]`: reserved (which connections of the policy are logged) and without effect in this version; the policy counts in full",
+            "3:35: warning[annotation-without-effect]: AdminNetworkPolicy p: `metadata.annotations[\"palisade.dev/log\"]`: `all` is neither `accepted` nor `none`, and no rule (`ingress#N` or `egress#N`, N from 0); no accepted connection is logged",
         ],
     );
     // Enforced in full, since nobody knows what else was meant.
