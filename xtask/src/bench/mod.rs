@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use anyhow::{Context as _, Result};
 
 pub(crate) use engine::engine;
-pub(crate) use kernel::{kernel, sweep};
+pub(crate) use kernel::{agent, kernel, sweep};
 pub(crate) use parse::parse;
 
 /// Of several measurements.
@@ -126,6 +126,14 @@ impl std::fmt::Display for Judged {
             Judged::Inconclusive => "inconclusive",
         })
     }
+}
+
+/// A line of what the kernel says of this process, in MiB.
+fn resident(line: &str) -> Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").context("cannot read the status of this process")?;
+    let found = status.lines().find_map(|it| it.strip_prefix(line)).context("no such line in the status of this process")?;
+    let kib: u64 = found.trim().trim_end_matches(" kB").parse().context("not a number of kB")?;
+    Ok(kib / 1024)
 }
 
 #[cfg(test)]

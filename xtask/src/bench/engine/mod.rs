@@ -14,7 +14,7 @@ use palisade_model::Direction;
 use self::diff::Changed;
 use self::model::{Size, model};
 use crate::bench::clock::timed;
-use crate::bench::{Line, Spread, Table, optimized};
+use crate::bench::{Line, Spread, Table, optimized, resident};
 
 const RUNS: usize = 9;
 const MOST_RUNS: usize = 99;
@@ -70,14 +70,6 @@ fn memory(_: usize) -> Result<()> {
         println!("{:<4} {after:>6} MiB, {before:>4} of them the model; {} pods", size.name, compiled.pod_count());
     }
     Ok(())
-}
-
-/// A line of what the kernel says of this process, in MiB.
-fn resident(line: &str) -> Result<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").context("cannot read the status of this process")?;
-    let found = status.lines().find_map(|it| it.strip_prefix(line)).context("no such line in the status of this process")?;
-    let kib: u64 = found.trim().trim_end_matches(" kB").parse().context("not a number of kB")?;
-    Ok(kib / 1024)
 }
 
 fn sizes(runs: usize) -> Result<()> {

@@ -4,6 +4,7 @@
 //! in turns, by the CPU time of one thread that stays on one CPU and owns both ends of everything. A ruleset is measured only after it was
 //! seen to let through what it should, and nothing else.
 
+mod agent;
 mod changes;
 mod cluster;
 mod ground;
@@ -14,6 +15,7 @@ mod sweep;
 mod targets;
 mod traffic;
 
+pub(crate) use self::agent::agent;
 pub(crate) use self::sweep::sweep;
 use anyhow::{Context as _, Result, bail};
 use palisade_nft::Ruleset;

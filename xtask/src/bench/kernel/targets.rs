@@ -74,6 +74,6 @@ fn shown(middle: Middle, scale: f64, unit: &str, digits: usize) -> String {
     format!("{median:.digits$}{unit} ({low:.digits$} .. {high:.digits$})")
 }
 
-fn line(what: &str, wanted: &str, measured: &str, judged: Judged) {
+pub(super) fn line(what: &str, wanted: &str, measured: &str, judged: Judged) {
     println!("{what:<52} {wanted:<18} {measured:>30}  {judged}");
 }
