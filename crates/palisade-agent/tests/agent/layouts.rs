@@ -13,7 +13,7 @@ use palisade_nft::{
 };
 
 use crate::ground::{DEADLINE, Ground, NODE, links, model_of, say};
-use crate::traffic::{FAR, OPEN, Place, far, traffic};
+use crate::traffic::{FAR, OPEN, PATIENCE, Place, far, traffic};
 
 /// How often each version takes over from the other.
 const TURNS: usize = 12;
@@ -157,7 +157,7 @@ fn versions_with_other_layouts_take_over_from_each_other_without_a_gap() {
     let mut first = Agent::of_layout(Older(open()), OLDER);
     assert_eq!(apply(&mut first, &[OPEN]), Applied::Loaded);
     let sender = ground.pod.run(|| UdpSocket::bind(("0.0.0.0", 0)).unwrap()).unwrap();
-    let places = [Place::of(&ground.node, NODE), Place::of(&far, FAR)];
+    let places = [Place::of(&ground.node, NODE, PATIENCE), Place::of(&far, FAR, PATIENCE)];
     let stop = AtomicBool::new(false);
     let start = Instant::now();
     let (traffic, turns) = std::thread::scope(|scope| {

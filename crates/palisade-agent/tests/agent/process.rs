@@ -13,7 +13,7 @@ use palisade_kernel::{Kernel as _, Namespace, Nftables};
 use palisade_model::{Endpoint, Model, NodeId, PodName};
 
 use crate::ground::{Ground, NODE, links, model_of, say};
-use crate::traffic::{OPEN, Place, Traffic, traffic};
+use crate::traffic::{OPEN, PATIENCE, Place, Traffic, traffic};
 
 /// Set for a process that is to be an agent: the path of its namespace, and how many bytes more it may have than it starts with.
 const CHILD: &str = "PALISADE_AGENT_CHILD";
@@ -117,7 +117,7 @@ fn an_agent_that_runs_out_of_memory_leaves_no_gap() {
     let open = || ground.node.run(|| Nftables::open().unwrap()).unwrap();
     Agent::new(open()).apply(&with_others(&[OPEN], 0), NodeId(0), links()).unwrap();
     let sender = ground.pod.run(|| UdpSocket::bind(("0.0.0.0", 0)).unwrap()).unwrap();
-    let places = [Place::of(&ground.node, NODE)];
+    let places = [Place::of(&ground.node, NODE, PATIENCE)];
     let stop = AtomicBool::new(false);
     let generation = || open().generation().unwrap();
     let (traffic, (aborted, amid, done)): (Traffic, (usize, usize, u64)) = std::thread::scope(|scope| {
