@@ -22,16 +22,15 @@ pub(super) fn print(rows: &Rows, clusters: &Clusters, changes: &Changes) -> Resu
     let (small, large, remote) = (name(small.size.policies), name(large.size.policies), large.size.remote);
     println!("\ntargets: {large}, {remote} addresses of other nodes; the median, and between what it is in 95 of 100 such runs");
     let [first, last] = [row(rows, &small)?, row(rows, &large)?];
-    let baseline = rows.rows.get(last.baseline).context("no baseline")?;
-    for (what, measure, wanted) in
-        [("new connections", Measure::Exchanges, CONNECTIONS), ("established packets", Measure::Established, ESTABLISHED)]
-    {
-        let middle = compared(last, baseline, measure)?;
-        line(&format!("{what}, of conntrack only"), &format!("at least {wanted}"), &shown(middle, 1.0, "", 3), middle.at_least(wanted));
-    }
     let [few_first, few_last] = [row(rows, &format!("{small}{FEW_CALLERS}"))?, row(rows, &format!("{large}{FEW_CALLERS}"))?];
-    let middle = compared(few_last, rows.rows.get(few_last.baseline).context("no baseline")?, Measure::Exchanges)?;
-    line("the same, 64 callers", &format!("at least {CONNECTIONS}"), &shown(middle, 1.0, "", 3), middle.at_least(CONNECTIONS));
+    for (what, row, measure, wanted) in [
+        ("new connections, of conntrack only", last, Measure::Exchanges, CONNECTIONS),
+        ("the same, 64 callers", few_last, Measure::Exchanges, CONNECTIONS),
+        ("established packets, of conntrack only", last, Measure::Established, ESTABLISHED),
+    ] {
+        let middle = compared(row, rows.rows.get(row.baseline).context("no baseline")?, measure)?;
+        line(what, &format!("at least {wanted}"), &shown(middle, 1.0, "", 3), middle.at_least(wanted));
+    }
     for (what, one, other) in
         [(format!("new connections, of {small}"), first, last), ("the same, 64 callers".to_owned(), few_first, few_last)]
     {
