@@ -172,9 +172,12 @@ pub(crate) fn read_set(payload: &[u8]) -> Result<(String, Shape, Attributes<'_>)
 
 /// Fills in the maps, and gives the sets of protocols by name.
 fn read_maps(dump: &Dump, ruleset: &mut Ruleset) -> Result<BTreeMap<String, Vec<u8>>, Foreign> {
-    let mut protocols = BTreeMap::new();
+    let (mut protocols, mut shapes) = (BTreeMap::new(), BTreeMap::new());
     for payload in &dump.sets {
         let (name, shape, _) = read_set(payload)?;
+        if shapes.insert(name.clone(), shape).is_some_and(|it| it != shape) {
+            return Err(foreign(&Object::Map(name))(Odd::new("there are two of that name")));
+        }
         let object = Object::Elements(name.clone());
         let odd = foreign(&object);
         let payloads = dump.elements.get(&name).ok_or_else(|| odd(Odd::new("they were not read")))?;
