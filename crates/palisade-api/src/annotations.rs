@@ -29,9 +29,10 @@ impl Reader {
         let found = names::NAMES.iter().find(|it| it.is == "annotation" && *it.name == entry.key);
         let (consequence, code, message, help) = match found {
             Some(Name { name: names::SHAPE, .. }) if shapes => return,
+            // What is no text is said of every annotation, and refuses the object.
+            Some(Name { name: names::LOG | names::MODE | names::AUDIT_SET, .. }) if value.is_none() => return,
             Some(Name { name: names::LOG, .. }) => match value.map(Logging::read) {
                 Some(Err(odd)) => without_effect(format!("{odd}; no accepted connection is logged"), None),
-                // What is no text is said of every annotation.
                 Some(Ok(_)) | None => return,
             },
             Some(Name { name: names::MODE, .. }) if audited => return,

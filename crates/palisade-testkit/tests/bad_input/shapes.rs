@@ -138,6 +138,15 @@ fn annotations_without_effect_are_named() {
             "3:35: error[invalid-value]: AdminNetworkPolicy p: `metadata.annotations[\"palisade.dev/mode\"]`: nobody knows this mode; the policy counts in full; write `audit`, or leave the annotation out",
         ],
     );
+    // Refused by what it is, and then nothing counts.
+    admin(
+        "{name: p, annotations: {palisade.dev/mode: [audit]}}",
+        late,
+        &[],
+        &[
+            "3:54: error[wrong-type]: AdminNetworkPolicy p: `metadata.annotations[\"palisade.dev/mode\"]`: this is a list, but the API wants a string",
+        ],
+    );
     admin(
         "{name: p, annotations: {palisade.dev/audit-set: new}}",
         late,
