@@ -245,6 +245,7 @@ impl<K: Kernel> Agent<K> {
             Err(error) => error,
         };
         match &error {
+            AgentError::Kept(refused) | AgentError::NotKnown(refused) if is_full(refused) => self.renew(wanted),
             AgentError::Kept(refused) if is_about_the_table(refused) => match self.look(before)? {
                 Found::Same => Err(error),
                 Found::Other | Found::Nothing => {
@@ -263,16 +264,30 @@ impl<K: Kernel> Agent<K> {
         for _ in 1..ATTEMPTS {
             match &result {
                 Err(AgentError::Kept(error) | AgentError::NotKnown(error)) if is_stale(error) => result = self.bring_once(wanted),
+                Err(AgentError::Kept(error) | AgentError::NotKnown(error)) if is_full(error) => result = self.renew(wanted),
                 Ok(_) | Err(_) => break,
             }
         }
         result
     }
 
+    /// Puts a new table in place of the one that is there: a map of that has no room for more.
+    fn renew(&mut self, wanted: &Ruleset) -> Result<Applied, AgentError> {
+        let beside = self.beside()?;
+        self.run(None, &replace(wanted, &beside))?;
+        self.standing = Standing::AsLeft;
+        Ok(Applied::Loaded)
+    }
+
+    /// What somebody who died left beside the own table.
+    fn beside(&mut self) -> Result<Vec<Table>, AgentError> {
+        let standing = self.attempt(Kernel::standing).map_err(AgentError::Kept)?;
+        Ok(standing.into_iter().filter(|it| *it != Table::Own).collect())
+    }
+
     /// Changes what is there now, and what somebody who died left beside it.
     fn bring_once(&mut self, wanted: &Ruleset) -> Result<Applied, AgentError> {
-        let beside: Vec<Table> =
-            self.attempt(Kernel::standing).map_err(AgentError::Kept)?.into_iter().filter(|it| *it != Table::Own).collect();
+        let beside = self.beside()?;
         let found = self.found().map_err(AgentError::Kept)?;
         let other = match &found {
             There::OfLayout(layout) => Some(*layout),
@@ -447,6 +462,11 @@ fn is_lost(error: &KernelError) -> bool {
 fn is_stale(error: &KernelError) -> bool {
     let stale = |errno: &Errno| [Errno::ENOENT, Errno::EEXIST, Errno::EBUSY].contains(errno);
     matches!(error, KernelError::Refused(refusals) if refusals.iter().any(|it| stale(&it.errno)))
+}
+
+/// Whether a map has no room for more.
+fn is_full(error: &KernelError) -> bool {
+    matches!(error, KernelError::Refused(refusals) if refusals.iter().any(|it| it.errno == Errno::ENFILE))
 }
 
 /// Whether the cause may be that the table is not what it was left as.

@@ -73,7 +73,31 @@ pub(crate) fn add_classes(node: &OnNode<'_>, ids: &mut Ids, ruleset: &mut Rulese
         let ranges = node.ranges.iter().filter(|it| Address::of(it.0) == family).map(|(first, last, class)| (*first, (*last, of(*class))));
         ruleset.intervals.insert(format!("net{digit}"), IntervalMap { family, elements: ranges.collect() });
     }
+    for end in [ruleset::End::Source, ruleset::End::Destination] {
+        ruleset.chains.insert(class_chain_name(end).to_owned(), class_chain(end));
+    }
     numbers
+}
+
+fn class_chain_name(end: ruleset::End) -> &'static str {
+    match end {
+        ruleset::End::Source => "class-of-source",
+        ruleset::End::Destination => "class-of-destination",
+    }
+}
+
+/// Sets the number to the class of one end. All programs share it: the kernel walks over all elements of a map for each chain that is new to it.
+fn class_chain(end: ruleset::End) -> Chain {
+    // The sender's TOS fills the number before the hook; a miss must not leave it there.
+    let mut rules = vec![Rule::set(Value::Zero)];
+    for family in Address::BOTH {
+        rules.push(Rule::set(Value::From { end, family, map: format!("class{}", family.digit()) }));
+    }
+    for family in Address::BOTH {
+        let by_range = Rule::set(Value::From { end, family, map: format!("net{}", family.digit()) });
+        rules.push(by_range.when(Match::Number(0)));
+    }
+    Chain { hook: None, rules }
 }
 
 /// Numbers by place. They are asked for in the order of the words, which is the same in every process.
@@ -177,19 +201,12 @@ pub(crate) fn program_chain(name: &str, direction: Direction, itself: &str, rest
         Direction::Egress => ruleset::End::Destination,
         Direction::Ingress => ruleset::End::Source,
     };
-    // The sender's TOS fills the number before the hook; a miss must not leave it there.
-    let mut rules = vec![Rule::set(Value::Zero)];
+    let mut rules = Vec::new();
     for family in Address::BOTH {
         let itself = Rule::to(Verdict::Goto(itself.to_owned()));
         rules.push(itself.when(Match::Pair { family, set: selves(family) }));
     }
-    for family in Address::BOTH {
-        rules.push(Rule::set(Value::From { end: peer, family, map: format!("class{}", family.digit()) }));
-    }
-    for family in Address::BOTH {
-        let by_range = Rule::set(Value::From { end: peer, family, map: format!("net{}", family.digit()) });
-        rules.push(by_range.when(Match::Number(0)));
-    }
+    rules.push(Rule::to(Verdict::Jump(class_chain_name(peer).to_owned())));
     rules.push(Rule { statements: vec![Statement::Look(program_map(name))], ..Rule::default() });
     rules.push(Rule::to(Verdict::Goto(rest.to_owned())));
     Chain { hook: None, rules }

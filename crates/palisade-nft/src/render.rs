@@ -1,5 +1,6 @@
 //! The ruleset as nft text, for people and for `nft -f`.
 
+use crate::netlink::map::Shape;
 use crate::ruleset::{
     AUDIT_GROUP, AUDIT_PREFIX, Address, AddressSet, Chain, CtState, DataMap, End, Hook, INGRESS_PRIORITY, IntervalMap, LOG_GROUP,
     LOG_PREFIX, LinkName, Match, Neighbour, PairSet, Rule, Ruleset, SourceSet, Statement, Value, Verdict, VerdictMap, quotable,
@@ -46,42 +47,51 @@ fn address_type(family: Address) -> &'static str {
     }
 }
 
-fn elements(items: Vec<String>) -> String {
+/// The room and the elements of a map.
+fn elements(shape: Shape, items: Vec<String>) -> String {
+    let room = match shape.room(items.len()) {
+        Some(room) => format!("    size {room}\n"),
+        None => String::new(),
+    };
     match items.is_empty() {
-        true => String::new(),
-        false => format!("    elements = {{ {} }}\n", items.join(",\n                 ")),
+        true => room,
+        false => format!("{room}    elements = {{ {} }}\n", items.join(",\n                 ")),
     }
 }
 
 fn data(name: &str, map: &DataMap) -> String {
     let items = map.elements.iter().map(|(address, it)| format!("{address} : {}", number(*it))).collect();
-    format!("  map {name} {{\n    type {} : classid\n{}  }}\n", address_type(map.family), elements(items))
+    format!("  map {name} {{\n    type {} : classid\n{}  }}\n", address_type(map.family), elements(Shape::Data(map.family), items))
 }
 
 fn intervals(name: &str, map: &IntervalMap) -> String {
     let items = map.elements.iter().map(|(first, (last, it))| format!("{first}-{last} : {}", number(*it))).collect();
-    format!("  map {name} {{\n    type {} : classid\n    flags interval\n{}  }}\n", address_type(map.family), elements(items))
+    format!(
+        "  map {name} {{\n    type {} : classid\n    flags interval\n{}  }}\n",
+        address_type(map.family),
+        elements(Shape::Interval(map.family), items)
+    )
 }
 
 fn verdicts(name: &str, map: &VerdictMap) -> String {
     let items = map.elements.iter().map(|(it, chain)| format!("{} : goto {chain}", number(*it))).collect();
-    format!("  map {name} {{\n    type classid : verdict\n{}  }}\n", elements(items))
+    format!("  map {name} {{\n    type classid : verdict\n{}  }}\n", elements(Shape::Numbers, items))
 }
 
 fn sources(name: &str, set: &SourceSet) -> String {
     let items = set.elements.iter().map(|(name, address)| format!("{} . {address}", link(name))).collect();
-    format!("  set {name} {{\n    type ifname . {}\n{}  }}\n", address_type(set.family), elements(items))
+    format!("  set {name} {{\n    type ifname . {}\n{}  }}\n", address_type(set.family), elements(Shape::Sources(set.family), items))
 }
 
 fn pairs(name: &str, set: &PairSet) -> String {
     let items = set.elements.iter().map(|(source, destination)| format!("{source} . {destination}")).collect();
     let key = address_type(set.family);
-    format!("  set {name} {{\n    type {key} . {key}\n{}  }}\n", elements(items))
+    format!("  set {name} {{\n    type {key} . {key}\n{}  }}\n", elements(Shape::Pairs(set.family), items))
 }
 
 fn addresses(name: &str, set: &AddressSet) -> String {
     let items = set.elements.iter().map(ToString::to_string).collect();
-    format!("  set {name} {{\n    type {}\n{}  }}\n", address_type(set.family), elements(items))
+    format!("  set {name} {{\n    type {}\n{}  }}\n", address_type(set.family), elements(Shape::Addresses(set.family), items))
 }
 
 /// The name of a link. One with a quote in it cannot be said in this text, and one with a star would stand for all that begin so.

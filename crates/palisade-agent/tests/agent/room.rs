@@ -291,11 +291,12 @@ fn a_transaction_that_the_socket_has_no_room_for_changes_nothing() {
     assert_eq!((lines(&ground.table()), deaf.counts().failures.len()), (lines(&before), 0), "{:?}", deaf.counts());
 }
 
-/// The only limits of `nf_tables` that a ruleset of ours can meet: a map that somebody made with a size (ENFILE), and base chains at a hook (E2BIG).
+/// The only limits of `nf_tables` that a ruleset of ours can meet: the room that a map was made with (ENFILE), and base chains at a hook (E2BIG).
 #[test]
-fn a_map_that_somebody_gave_a_size_is_replaced_when_it_is_full() {
+fn a_map_that_is_full_comes_anew_with_more_room() {
     let Some(ground) = Ground::create() else { return };
-    let mut agent = Agent::new(ground.node.run(|| Nftables::open().unwrap()).unwrap());
+    let open = || Agent::new(ground.node.run(|| Nftables::open().unwrap()).unwrap());
+    let mut agent = open();
     let with = |others: u32| {
         let mut model = model(&[80]);
         let pod = model.endpoints[0].clone();
@@ -307,21 +308,25 @@ fn a_map_that_somebody_gave_a_size_is_replaced_when_it_is_full() {
         }));
         model
     };
+    let room =
+        || ground.table().split_once("map class4 {").unwrap().1.split_once("size ").unwrap().1.split_once('\n').unwrap().0.to_owned();
     agent.apply(&with(3), NodeId(0), links()).unwrap();
-    // The same table with room for no more.
-    let table = ground.nft("list table inet palisade");
-    let (before, after) = table.split_once("map class4 {").unwrap();
-    let sized = format!("{before}map class4 {{\nsize 5\n{after}");
-    ground.nft(&format!("delete table inet palisade\n{sized}"));
-    assert!(ground.table().contains("size 5"));
-    let applied = agent.apply(&with(40), NodeId(0), links());
+    assert_eq!(room(), "256");
+    assert!(matches!(agent.apply(&with(200), NodeId(0), links()), Ok(Applied::Changed(_))));
+    let applied = agent.apply(&with(300), NodeId(0), links());
     assert!(matches!(applied, Ok(Applied::Loaded)), "{applied:?}");
-    assert_eq!(agent.counts().failures.get("ENFILE"), Some(&1), "{:?}", agent.counts());
-    assert_eq!((agent.check(), ground.table().contains("size")), (Ok(Checked::Intact), false));
-    // Whoever starts anew sees it before it is full.
+    assert_eq!((agent.counts().failures.get("ENFILE"), agent.counts().replacements), (Some(&1), 1), "{:?}", agent.counts());
+    assert_eq!((agent.check(), room()), (Ok(Checked::Intact), "512".to_owned()));
+    // So does one that somebody else has filled meanwhile, and with fewer it stays as large as it is.
+    let mut next = open();
+    let applied = next.apply(&with(600), NodeId(0), links());
+    assert!(matches!(applied, Ok(Applied::Loaded)), "{applied:?}");
+    assert!(matches!(next.apply(&with(3), NodeId(0), links()), Ok(Applied::Changed(_))));
+    assert_eq!((next.check(), room()), (Ok(Checked::Intact), "1024".to_owned()));
+    // Whoever starts anew sees a room that is none of ours before it is full.
+    let sized = ground.table().replacen("size 1024", "size 5", 1);
     ground.nft(&format!("delete table inet palisade\n{sized}"));
-    let mut next = Agent::new(ground.node.run(|| Nftables::open().unwrap()).unwrap());
-    assert_eq!(next.apply(&with(3), NodeId(0), links()), Ok(Applied::Loaded));
+    assert_eq!(open().apply(&with(3), NodeId(0), links()), Ok(Applied::Loaded));
 }
 
 #[test]

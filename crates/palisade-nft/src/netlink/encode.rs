@@ -1,6 +1,6 @@
 //! A transaction as the bytes that the kernel takes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use palisade_netlink::{Odd, Writer};
 
@@ -22,7 +22,7 @@ const LIST: usize = 48 * 1024;
 /// The bytes of a transaction. Its messages are numbered from `first` on.
 pub fn encode(transaction: &Transaction, first: u32, expected: Expected) -> Result<Encoded, Unwritable> {
     let mut batch = Batch::new(transaction.table, first, expected);
-    let (mut sets, mut places) = (Sets(0), Places::default());
+    let (mut sets, mut places) = (Sets { number: 0, elements: elements_by_map(transaction) }, Places::default());
     for change in &transaction.changes {
         write(&mut batch, &mut sets, change.object(&mut places), change)?;
     }
@@ -31,7 +31,7 @@ pub fn encode(transaction: &Transaction, first: u32, expected: Expected) -> Resu
 
 const ADD: u16 = flag::CREATE | flag::EXCLUSIVE;
 
-fn write(batch: &mut Batch, sets: &mut Sets, object: Object, change: &Change) -> Result<(), Unwritable> {
+fn write(batch: &mut Batch, sets: &mut Sets<'_>, object: Object, change: &Change) -> Result<(), Unwritable> {
     let own = batch.table.name();
     match change {
         Change::AddTable(layout) => batch.push(object, message::NEW_TABLE, ADD, |writer| {
@@ -73,7 +73,8 @@ fn write(batch: &mut Batch, sets: &mut Sets, object: Object, change: &Change) ->
         }
         Change::AppendRule { chain, rule } => add_rule(batch, sets, object, chain, rule)?,
         Change::AddMap { name, kind } => {
-            sets.declare(batch, object, name, Shape::of(*kind), ADD, None);
+            let elements = sets.elements.get(name.as_str()).copied().unwrap_or(0);
+            sets.declare(batch, object, name, Shape::of(*kind), ADD, elements);
         }
         Change::DeleteMap(name) => batch.push(object, message::DELETE_SET, 0, |writer| {
             writer.text(set::TABLE, own);
@@ -176,26 +177,41 @@ pub(crate) fn hook_number(hook: &Hook) -> u32 {
     }
 }
 
-/// How many sets the transaction has so far: it knows them by number.
-struct Sets(u32);
+/// How many elements a transaction puts into each map.
+fn elements_by_map(transaction: &Transaction) -> BTreeMap<&str, usize> {
+    let mut all = BTreeMap::new();
+    for change in &transaction.changes {
+        if let Change::AddElements { map, elements } = change {
+            *all.entry(map.as_str()).or_default() += elements.len();
+        }
+    }
+    all
+}
 
-impl Sets {
-    fn declare(&mut self, batch: &mut Batch, object: Object, name: &str, shape: Shape, flags: u16, size: Option<u32>) -> u32 {
+/// The sets of a transaction.
+struct Sets<'a> {
+    /// How many there are so far: the transaction knows them by number.
+    number: u32,
+    /// How many elements each gets.
+    elements: BTreeMap<&'a str, usize>,
+}
+
+impl Sets<'_> {
+    fn declare(&mut self, batch: &mut Batch, object: Object, name: &str, shape: Shape, flags: u16, elements: usize) -> u32 {
         let own = batch.table.name();
-        self.0 += 1;
+        self.number += 1;
         batch.push(object, message::NEW_SET, flags, |writer| {
             writer.text(set::TABLE, own);
             writer.text(set::NAME, name);
-            shape.write(writer, self.0, size);
+            shape.write(writer, self.number, shape.room(elements));
         });
-        self.0
+        self.number
     }
 
     /// The set of protocols of one rule.
     fn add_protocols(&mut self, batch: &mut Batch, object: &Object, protocols: &[u8]) -> u32 {
         let elements = map::of_protocols(protocols);
-        let size = u32::try_from(elements.len()).ok();
-        let id = self.declare(batch, object.clone(), rule::NO_NAME, Shape::Protocols, flag::CREATE, size);
+        let id = self.declare(batch, object.clone(), rule::NO_NAME, Shape::Protocols, flag::CREATE, elements.len());
         let (kind, flags, set) = (message::NEW_ELEMENTS, flag::CREATE, rule::NO_NAME);
         Elements { object: object.clone(), kind, flags, set, id: Some(id), item: map::write_element }.all(batch, &elements);
         id
@@ -240,7 +256,7 @@ impl Elements<'_> {
     }
 }
 
-fn add_rule(batch: &mut Batch, sets: &mut Sets, object: Object, chain: &str, it: &Rule) -> Result<(), Unwritable> {
+fn add_rule(batch: &mut Batch, sets: &mut Sets<'_>, object: Object, chain: &str, it: &Rule) -> Result<(), Unwritable> {
     let own = batch.table.name();
     check_link_names(&object, it)?;
     let userdata = it.comment.as_deref().map(|text| rule_comment(&object, text)).transpose()?;

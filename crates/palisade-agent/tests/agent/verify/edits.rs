@@ -63,10 +63,10 @@ pub(super) const KINDS: &[(&str, Make)] = &[
         shell(&does, &["table-layout"], "true")
     }),
     ("a map that has only so much room", |random, _| {
-        let (map, size) = (random.of(["class4", "egress4", "ingress4"]), random.of(["100", "65536"]));
+        let (map, size) = (random.of(["class4", "egress4", "ingress4"]), random.of(["size 100", "size 65535", ""]));
         let listed = "nft -s list table inet palisade";
         let does = format!(
-            "table=$({listed} | sed '/map {map} {{/,/type/ s/type .*/&\\nsize {size}/'); printf 'delete table inet palisade\\n%s\\n' \"$table\" | nft -f -"
+            "table=$({listed} | sed '/map {map} {{/,/elements/ s/size .*/{size}/'); printf 'delete table inet palisade\\n%s\\n' \"$table\" | nft -f -"
         );
         shell(&does, &["foreign"], "true")
     }),
@@ -89,7 +89,7 @@ pub(super) const KINDS: &[(&str, Make)] = &[
         nft(format!("add chain inet palisade own {{ type nat hook prerouting priority -100; }}\n{rule}"), &["chain-added"])
     }),
     ("a set added", |_, _| nft("add set inet palisade marks { type mark; }".to_owned(), &["foreign"])),
-    ("a map added", |_, _| nft("add map inet palisade more { type ipv4_addr : classid; }".to_owned(), &["map-added"])),
+    ("a map added", |_, _| nft("add map inet palisade more { type ipv4_addr : classid; size 256; }".to_owned(), &["map-added"])),
     ("a link taken from the chain of sources", |_, _| {
         nft("delete chain inet palisade sources { type filter hook ingress device pod1 priority -500; }".to_owned(), &["chain-moved"])
             .map(|it| Edit { with: With::Shell, does: moved_sources().to_owned(), ..it })
