@@ -4,9 +4,10 @@
 //! whatever was there before; only where two words want one number, the one that was there first keeps it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 /// Numbers given out so far. Zero is never given: it means "unknown".
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Ids {
     pub(crate) classes: Numbers,
     pub(crate) programs: Numbers,
@@ -14,6 +15,19 @@ pub struct Ids {
     pub(crate) origins: Numbers,
     /// Link → room, from 0.
     rooms: BTreeMap<String, usize>,
+}
+
+impl Default for Ids {
+    fn default() -> Ids {
+        let numbers = |space| Numbers { space, ..Numbers::default() };
+        Ids {
+            classes: numbers(Space::Classes),
+            programs: numbers(Space::Programs),
+            leaves: Numbers::default(),
+            origins: Numbers::default(),
+            rooms: BTreeMap::new(),
+        }
+    }
 }
 
 impl Ids {
@@ -52,9 +66,42 @@ fn place(rooms: &mut Vec<BTreeSet<String>>, room: usize, link: &str) {
     }
 }
 
+/// Which numbers are given. No class has the number of a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Space {
+    /// The lower half.
+    Classes,
+    /// The upper half.
+    Programs,
+    #[default]
+    Other,
+}
+
+/// Where the upper half begins.
+const HALF: u32 = 1 << 31;
+
+impl Space {
+    pub(crate) const fn numbers(self) -> RangeInclusive<u32> {
+        match self {
+            Space::Classes => FIRST..=HALF - 1,
+            Space::Programs => HALF..=LAST,
+            Space::Other => FIRST..=LAST,
+        }
+    }
+
+    fn of(self, number: u32) -> u32 {
+        match self {
+            Space::Classes => number & (HALF - 1),
+            Space::Programs => number | HALF,
+            Space::Other => number,
+        }
+    }
+}
+
 /// Numbers by words.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Numbers {
+    space: Space,
     known: BTreeMap<String, Given>,
     taken: BTreeSet<u32>,
     turn: u64,
@@ -86,10 +133,11 @@ impl Numbers {
     }
 
     fn give(&mut self, words: &str, hash: u64) -> u32 {
-        let mut number = fold(hash);
+        let numbers = self.space.numbers();
+        let mut number = self.space.of(fold(hash));
         // Ends: a table has far fewer elements than there are numbers.
-        while !(FIRST..=LAST).contains(&number) || !self.taken.insert(number) {
-            number = if (FIRST..LAST).contains(&number) { number + 1 } else { FIRST };
+        while !numbers.contains(&number) || !self.taken.insert(number) {
+            number = if number < *numbers.end() && numbers.contains(&number) { number + 1 } else { *numbers.start() };
         }
         self.known.insert(words.to_owned(), Given { number, turn: self.turn });
         number
@@ -149,6 +197,16 @@ mod tests {
         // The reference values of the hash.
         assert_eq!((hash(""), hash("a"), hash("foobar")), (0xcbf2_9ce4_8422_2325, 0xaf63_dc4c_8601_ec8c, 0x8594_4171_f739_67e8));
         assert_eq!(Numbers::default().of("foobar"), 0x8594_4171 ^ 0xf739_67e8);
+    }
+
+    #[test]
+    fn no_class_has_the_number_of_a_program() {
+        let mut ids = Ids::default();
+        let wanted = [0, 15, 1 << 31, (1 << 31) - 1, u64::from(u32::MAX), u64::from(u32::MAX - 1)];
+        for (at, hash) in wanted.into_iter().enumerate() {
+            assert!(ids.classes.give(&format!("class {at}"), hash) < HALF);
+            assert!((HALF..=LAST).contains(&ids.programs.give(&format!("program {at}"), hash)));
+        }
     }
 
     #[test]

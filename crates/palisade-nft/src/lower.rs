@@ -147,7 +147,7 @@ pub(crate) fn lower_direction(
         let listed = program.classes.iter().map(|(class, meeting)| (classes.get(*class), leaf(grown.meetings.get(*meeting))));
         let listed = listed.filter(|(_, leaf)| *leaf != rest).map(|(class, leaf)| (class.copied().unwrap_or(0), leaf.to_owned()));
         let leaves = Programmed { itself: leaf(Some(&grown.itself)), leaves: listed.collect(), rest };
-        add_program(&name, direction, leaves, ruleset);
+        add_program(&name, *number, direction, leaves, ruleset);
         names.insert(*number, name);
     }
     for family in Address::BOTH {
@@ -185,9 +185,9 @@ pub(crate) fn fate_rule(accepted: bool, number: u32, origin: &Origin) -> Rule {
     Rule { matches: Vec::new(), statements, comment: Some(comment) }
 }
 
-fn add_program(name: &str, direction: Direction, program: Programmed<'_>, ruleset: &mut Ruleset) {
+fn add_program(name: &str, number: u32, direction: Direction, program: Programmed<'_>, ruleset: &mut Ruleset) {
     ruleset.verdicts.insert(program_map(name), VerdictMap { elements: program.leaves });
-    ruleset.chains.insert(name.to_owned(), program_chain(name, direction, program.itself, program.rest));
+    ruleset.chains.insert(name.to_owned(), program_chain(name, number, direction, program.itself, program.rest));
 }
 
 /// The name of the map from classes to the leaves of a program.
@@ -196,7 +196,7 @@ pub(crate) fn program_map(name: &str) -> String {
 }
 
 /// The chain of a program: where the subject is its own peer to one leaf, else by the peer's class, else to the leaf of the rest.
-pub(crate) fn program_chain(name: &str, direction: Direction, itself: &str, rest: &str) -> Chain {
+pub(crate) fn program_chain(name: &str, number: u32, direction: Direction, itself: &str, rest: &str) -> Chain {
     let peer = match direction {
         Direction::Egress => ruleset::End::Destination,
         Direction::Ingress => ruleset::End::Source,
@@ -207,6 +207,8 @@ pub(crate) fn program_chain(name: &str, direction: Direction, itself: &str, rest
         rules.push(itself.when(Match::Pair { family, set: selves(family) }));
     }
     rules.push(Rule::to(Verdict::Jump(class_chain_name(peer).to_owned())));
+    // It still is what led here where that chain has no rules any more: the table is being left, and another one decides.
+    rules.push(Rule::to(Verdict::Return).when(Match::Number(number)));
     rules.push(Rule { statements: vec![Statement::Look(program_map(name))], ..Rule::default() });
     rules.push(Rule::to(Verdict::Goto(rest.to_owned())));
     Chain { hook: None, rules }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use palisade_model::Direction;
 
+use crate::ids::Space;
 use crate::lower::program_map;
 use crate::plan::Step;
 use crate::plan::links::Links;
@@ -27,11 +28,11 @@ pub(super) fn plan(old: &Ruleset, new: &Ruleset) -> Option<Vec<Step>> {
     let mut moves = moves(old, new, &before, &after)?;
     let taken = old.sides.egress.programs.values().chain(old.sides.ingress.programs.values());
     let listed: BTreeSet<u32> = taken.flat_map(|it| it.leaves.keys().copied()).collect();
-    let mut classes = free_numbers(|it| old.classes.contains(&it) || new.classes.contains(&it) || listed.contains(&it));
+    let mut classes = free_numbers(Space::Classes, |it| old.classes.contains(&it) || new.classes.contains(&it) || listed.contains(&it));
     time(&mut moves, old, new, &InForce::of(old, new), &mut classes);
     let mut context = Context::new(old, new, &moves);
     let known = |it: u32| [old, new].iter().any(|of| Direction::BOTH.iter().any(|at| of.sides.of(*at).programs.contains_key(&it)));
-    let transitions = transitions(&mut context, free_numbers(known))?;
+    let transitions = transitions(&mut context, free_numbers(Space::Programs, known))?;
     if !may_mix(&mut context, &transitions)? {
         return None;
     }
@@ -39,9 +40,9 @@ pub(super) fn plan(old: &Ruleset, new: &Ruleset) -> Option<Vec<Step>> {
     Some(steps(&change.all()?))
 }
 
-/// Numbers that are not taken, each once. Senders choose those below 16.
-fn free_numbers(taken: impl Fn(u32) -> bool) -> impl FnMut() -> u32 {
-    let mut next = 16;
+/// Numbers that are not taken, each once.
+fn free_numbers(space: Space, taken: impl Fn(u32) -> bool) -> impl FnMut() -> u32 {
+    let mut next = *space.numbers().start();
     move || {
         while taken(next) {
             next += 1;

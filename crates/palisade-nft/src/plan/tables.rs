@@ -29,6 +29,7 @@ pub(super) struct Side<'a> {
 /// A program by the names of its leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Program {
+    pub(super) number: u32,
     pub(super) chain: String,
     pub(super) itself: String,
     pub(super) rest: String,
@@ -66,7 +67,7 @@ impl<'a> Tables<'a> {
 impl<'a> Side<'a> {
     fn read(ruleset: &'a Ruleset, direction: Direction) -> Option<Side<'a>> {
         let numbers = &ruleset.verdicts.get(&numbers_map(direction))?.elements;
-        let programs = numbers.iter().map(|(number, chain)| Some((*number, Program::read(ruleset, direction, chain)?)));
+        let programs = numbers.iter().map(|(number, chain)| Some((*number, Program::read(ruleset, direction, *number, chain)?)));
         let side = Side { direction, ruleset, programs: programs.collect::<Option<_>>()? };
         // A subject without a program would be let go.
         let whole = side.subjects().all(|(_, program)| side.programs.contains_key(&program));
@@ -96,7 +97,7 @@ impl<'a> Side<'a> {
 }
 
 impl Program {
-    fn read(ruleset: &Ruleset, direction: Direction, name: &str) -> Option<Program> {
+    fn read(ruleset: &Ruleset, direction: Direction, number: u32, name: &str) -> Option<Program> {
         let chain = ruleset.chains.get(name)?;
         let mut targets = chain.rules.iter().flat_map(|it| &it.statements).filter_map(|it| match it {
             Statement::Verdict(Verdict::Goto(chain)) => Some(chain.clone()),
@@ -109,12 +110,12 @@ impl Program {
         });
         let (itself, rest) = (targets.next()?, targets.next_back()?);
         let leaves = ruleset.verdicts.get(&program_map(name))?.elements.clone();
-        let program = Program { chain: name.to_owned(), itself, rest, leaves };
+        let program = Program { number, chain: name.to_owned(), itself, rest, leaves };
         (program.as_chain(direction) == *chain).then_some(program)
     }
 
     pub(super) fn as_chain(&self, direction: Direction) -> Chain {
-        program_chain(&self.chain, direction, &self.itself, &self.rest)
+        program_chain(&self.chain, self.number, direction, &self.itself, &self.rest)
     }
 
     /// The same program with what another ruleset lists for it.

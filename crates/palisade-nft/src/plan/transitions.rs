@@ -191,7 +191,7 @@ fn meanwhile(
             listed.insert(class, leaf);
         }
     }
-    let program = Program { chain: format!("{direction}-{number:08x}"), itself, rest, leaves: listed };
+    let program = Program { number, chain: format!("{direction}-{number:08x}"), itself, rest, leaves: listed };
     Some(Meanwhile::Meet { number, program })
 }
 
