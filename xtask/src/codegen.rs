@@ -44,8 +44,8 @@ pub(crate) enum Mode {
 pub(crate) fn run(mode: Mode) -> Result<()> {
     let root = root()?;
     let mut stale = Vec::new();
-    // Built once: asking cargo for each file takes longer than all of them.
-    output(&root, "cargo", &["build", "--quiet", "--package", "palisade", "--bin", "palisade"])?;
+    // Built once: asking cargo for each file takes longer than all of them. With the features of the whole workspace, as tests have built it.
+    output(&root, "cargo", &["build", "--quiet", "--workspace", "--bin", "palisade"])?;
     let palisade = std::env::current_exe().context("cannot find out where this program is")?.with_file_name("palisade");
     let palisade = palisade.to_str().with_context(|| format!("`{}` is not text", palisade.display()))?;
     let printed = GENERATED.iter().map(|(path, arguments)| (*path, generate(&root, palisade, arguments)));
