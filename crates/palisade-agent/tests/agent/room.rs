@@ -2,7 +2,8 @@
 
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd as _;
-use std::sync::mpsc::Receiver;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -11,7 +12,7 @@ use nix::sys::socket::{
 };
 use palisade_agent::{Agent, AgentError, Applied, Attention, Checked, Counts, Did, Event, Notice, Running, Settings};
 use palisade_kernel::{Conntrack, KernelError, LogOptions, Nftables, Transport, Tuple};
-use palisade_model::{Endpoint, NodeId, PodName};
+use palisade_model::{Endpoint, Model, NodeId, PodName};
 use palisade_netlink::{Header, Writer, field, messages};
 use palisade_nft::{Layout, Object};
 
@@ -291,23 +292,25 @@ fn a_transaction_that_the_socket_has_no_room_for_changes_nothing() {
     assert_eq!((lines(&ground.table()), deaf.counts().failures.len()), (lines(&before), 0), "{:?}", deaf.counts());
 }
 
+/// The usual pod and so many others elsewhere.
+fn with(others: u32) -> Model {
+    let mut model = model(&[80]);
+    let pod = model.endpoints[0].clone();
+    model.endpoints.extend((0..others).map(|at| Endpoint {
+        name: PodName { namespace: "x".into(), name: format!("far-{at}").into() },
+        addresses: vec![std::net::Ipv4Addr::from_bits(0x0a64_0000 + at).into()],
+        node: None,
+        ..pod.clone()
+    }));
+    model
+}
+
 /// The only limits of `nf_tables` that a ruleset of ours can meet: the room that a map was made with (ENFILE), and base chains at a hook (E2BIG).
 #[test]
 fn a_map_that_is_full_comes_anew_with_more_room() {
     let Some(ground) = Ground::create() else { return };
     let open = || Agent::new(ground.node.run(|| Nftables::open().unwrap()).unwrap());
     let mut agent = open();
-    let with = |others: u32| {
-        let mut model = model(&[80]);
-        let pod = model.endpoints[0].clone();
-        model.endpoints.extend((0..others).map(|at| Endpoint {
-            name: PodName { namespace: "x".into(), name: format!("far-{at}").into() },
-            addresses: vec![std::net::Ipv4Addr::from_bits(0x0a64_0000 + at).into()],
-            node: None,
-            ..pod.clone()
-        }));
-        model
-    };
     let room =
         || ground.table().split_once("map class4 {").unwrap().1.split_once("size ").unwrap().1.split_once('\n').unwrap().0.to_owned();
     agent.apply(&with(3), NodeId(0), links()).unwrap();
@@ -327,6 +330,74 @@ fn a_map_that_is_full_comes_anew_with_more_room() {
     let sized = ground.table().replacen("size 1024", "size 5", 1);
     ground.nft(&format!("delete table inet palisade\n{sized}"));
     assert_eq!(open().apply(&with(3), NodeId(0), links()), Ok(Applied::Loaded));
+}
+
+/// A group of threads for which the kernel has no more memory than so much.
+struct Limit {
+    group: PathBuf,
+    parent: PathBuf,
+}
+
+impl Limit {
+    /// None where the kernel does not count memory by groups of threads, which are those of the first version.
+    fn create(bytes: u64) -> Option<Limit> {
+        let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+        let own = own.lines().find_map(|it| it.split_once(":memory:"))?.1.trim_start_matches('/').to_owned();
+        let parent = Path::new("/sys/fs/cgroup/memory").join(own);
+        let group = parent.join(format!("palisade-{}", std::process::id()));
+        std::fs::create_dir(&group).ok()?;
+        let limit = Limit { group, parent };
+        // Whoever finds none is told so, and not killed.
+        std::fs::write(limit.group.join("memory.oom_control"), "1").ok()?;
+        std::fs::write(limit.group.join("memory.limit_in_bytes"), bytes.to_string()).ok()?;
+        Some(limit)
+    }
+
+    /// Does something within the limit. A watch lifts it after a while, so that nobody waits for memory for ever.
+    fn hold<T>(&self, work: impl FnOnce() -> T) -> T {
+        let thread = nix::unistd::gettid().to_string();
+        let (done, waits) = std::sync::mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                if waits.recv_timeout(DEADLINE).is_err_and(|it| it == RecvTimeoutError::Timeout) {
+                    std::fs::write(self.group.join("memory.limit_in_bytes"), "-1").unwrap();
+                }
+            });
+            std::fs::write(self.group.join("tasks"), &thread).unwrap();
+            let worked = work();
+            std::fs::write(self.parent.join("tasks"), &thread).unwrap();
+            drop(done);
+            worked
+        })
+    }
+}
+
+impl Drop for Limit {
+    fn drop(&mut self) {
+        let removed = std::fs::remove_dir(&self.group);
+        assert!(removed.is_ok() || std::thread::panicking(), "{}: {removed:?}", self.group.display());
+    }
+}
+
+#[test]
+fn a_kernel_without_memory_keeps_the_table_that_is_there() {
+    let Some(ground) = Ground::create() else { return };
+    let Some(limit) = Limit::create(1 << 20) else {
+        say("skipped: memory is not counted by groups of threads here");
+        return;
+    };
+    let mut agent = Agent::new(ground.node.run(|| Nftables::open().unwrap()).unwrap());
+    agent.apply(&with(3), NodeId(0), links()).unwrap();
+    let (before, many) = (ground.table(), with(20_000));
+    let error = kept(limit.hold(|| agent.apply(&many, NodeId(0), links())));
+    let KernelError::Refused(refusals) = &error else { panic!("{error}") };
+    assert!(refusals.iter().any(|it| it.errno == Errno::ENOMEM), "{error}");
+    assert_eq!((ground.table(), agent.check()), (before, Ok(Checked::Intact)));
+    assert!(agent.counts().failures.get("ENOMEM").is_some_and(|it| *it >= 1), "{:?}", agent.counts());
+    assert_eq!(agent.counts().unfulfilled, 1);
+    // There is some again.
+    assert_eq!(agent.apply(&many, NodeId(0), links()), Ok(Applied::Loaded));
+    assert_eq!(agent.check(), Ok(Checked::Intact));
 }
 
 #[test]
