@@ -153,12 +153,11 @@ pub(crate) fn guard_rule(guard: Guard, ids: &mut Ids, ruleset: &mut Ruleset) -> 
 }
 
 pub(crate) fn fate_rule(accepted: bool, number: u32, origin: &Origin) -> Rule {
-    let comment: String = origin.to_string().chars().take(120).collect();
     let statements = match accepted {
         true => vec![Statement::Counter, Statement::Verdict(Verdict::Return)],
         false => vec![Statement::Counter, Statement::Log(number), Statement::Verdict(Verdict::Drop)],
     };
-    Rule { matches: Vec::new(), statements, comment: Some(comment) }
+    Rule { matches: Vec::new(), statements, comment: Some(origin.comment()) }
 }
 
 fn add_program(name: &str, direction: Direction, program: Programmed<'_>, ruleset: &mut Ruleset) {
