@@ -51,7 +51,7 @@ pub fn lower(model: &Model, compiled: &Compiled, view: &NodeView, ids: &mut Ids)
 }
 
 /// The name of the set of local pods, each with itself.
-fn selves(family: Address) -> String {
+pub(crate) fn selves(family: Address) -> String {
     format!("self{}", family.digit())
 }
 
