@@ -6,11 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nix::errno::Errno;
-use palisade_engine::compile;
 use palisade_kernel::{Kernel, KernelError};
 use palisade_model::{EndpointId, Model, NodeId};
 use palisade_nft::{
-    Ids, Layout, NodeView, Origin, PodLinks, Ruleset, Statement, Step, Table, Transaction, Unknown, Verdict, apply, load, lower, plan,
+    Layout, Lowering, NodeView, Origin, PodLinks, Ruleset, Statement, Step, Table, Transaction, Unknown, Verdict, apply, load, plan,
     replace,
 };
 
@@ -23,7 +22,7 @@ const ATTEMPTS: usize = 5;
 #[derive(Debug)]
 pub struct Agent<K> {
     kernel: K,
-    ids: Ids,
+    lowering: Lowering,
     layout: Layout,
     /// What was applied last.
     wanted: Option<Arc<Ruleset>>,
@@ -109,7 +108,7 @@ impl<K: Kernel> Agent<K> {
         let unknown = Unknown::Closed(PodLinks::default());
         Agent {
             kernel,
-            ids: Ids::default(),
+            lowering: Lowering::new(layout),
             layout,
             wanted: None,
             standing: Standing::Unknown,
@@ -161,8 +160,9 @@ impl<K: Kernel> Agent<K> {
     fn make_true(&mut self, model: &Model, node: NodeId, links: BTreeMap<EndpointId, String>) -> Result<Applied, AgentError> {
         self.uncovered = uncovered(&links, &self.unknown);
         let view = NodeView { node, links, unknown: self.unknown.clone() };
-        let wanted = Ruleset { layout: self.layout, ..lower(model, &compile(model), &view, &mut self.ids) };
+        let (wanted, _) = self.lowering.lower(model, &view);
         let applied = match (self.wanted.take(), self.standing) {
+            (Some(before), Standing::AsLeft) if Arc::ptr_eq(&before, &wanted) => Applied::Unchanged,
             (Some(before), Standing::AsLeft) => {
                 let changed = self.change(&before, &wanted);
                 self.wanted = Some(before);
@@ -173,7 +173,7 @@ impl<K: Kernel> Agent<K> {
                 self.bring(&wanted)?
             }
         };
-        self.wanted = Some(Arc::new(wanted));
+        self.wanted = Some(wanted);
         Ok(applied)
     }
 

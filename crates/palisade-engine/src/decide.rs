@@ -3,10 +3,11 @@
 use std::cmp::Ordering;
 
 use palisade_model::{
-    Action, Direction, Endpoint, Flow, Labels, Model, NamespaceSet, Path, PerDirection, Place, Policy, PolicyRef, Reason, Rule, RuleRef,
-    Subject, Tier, Verdict,
+    Action, Direction, Endpoint, Flow, Labels, Model, NamespaceSet, Path, PerDirection, Place, Policy, Reason, Rule, RuleRef, Subject,
+    Tier, Verdict,
 };
 
+use crate::judge::{Cause, Judged};
 use crate::matching::Question;
 use crate::trace::{Decision, Match, Outcome, RuleStep, TierStep, Walk};
 
@@ -69,12 +70,20 @@ pub fn decide_direction(model: &Model, flow: &Flow, direction: Direction) -> Wal
 /// The same for who knows the policies that select the subject, in any order. Those may be left out that do not isolate and have no rule to try,
 /// and those of Baseline where a NetworkPolicy isolates.
 pub fn decide_direction_among(model: &Model, among: &[Selecting<'_>], flow: &Flow, direction: Direction) -> Walk {
-    let Some(subject) = subject(model, flow, direction) else { return not_a_pod() };
+    let tiers = Tiers::of(among, direction);
+    let mut steps = Vec::with_capacity(3);
+    let Judged { verdict, cause } = judge(model, &tiers, flow, direction, &mut Told::To(&mut steps));
+    Walk { verdict, reason: cause.reason(direction, || tiers.network.iter().map(|it| it.policy).collect()), tiers: steps }
+}
+
+/// Decides one direction of a flow among policies that are in order.
+pub(crate) fn judge<'m>(model: &Model, tiers: &Tiers<'_, 'm>, flow: &Flow, direction: Direction, told: &mut Told<'_>) -> Judged<'m> {
+    let Some(subject) = subject(model, flow, direction) else { return Judged { verdict: Verdict::Accept, cause: Cause::NotAPod } };
     // SPEC: semantics 1.9: a pod and its own address are never parted.
     if flow.from.place == flow.to.place && flow.path == Path::Direct {
-        return Walk { verdict: Verdict::Accept, reason: Reason::Itself, tiers: Vec::new() };
+        return Judged { verdict: Verdict::Accept, cause: Cause::Itself };
     }
-    through_tiers(&Question { model, flow, direction, subject }, among)
+    through_tiers(&Question { model, flow, direction, subject }, tiers, told)
 }
 
 /// SPEC: semantics 0: a direction is judged only where its subject is a pod of the pod network.
@@ -93,34 +102,119 @@ fn not_a_pod() -> Walk {
     Walk { verdict: Verdict::Accept, reason: Reason::NotAPod, tiers: Vec::new() }
 }
 
-fn through_tiers(question: &Question<'_>, among: &[Selecting<'_>]) -> Walk {
-    let mut tiers = Vec::with_capacity(3);
+/// Policies that select a subject, tier by tier in the order in which they are asked.
+#[derive(Debug)]
+pub(crate) struct Tiers<'s, 'm> {
+    admin: Vec<&'s Selecting<'m>>,
+    /// Those that isolate. Where it is known that one does, those without a rule to try may be left out.
+    network: Vec<&'s Selecting<'m>>,
+    isolated: Isolated,
+    baseline: Vec<&'s Selecting<'m>>,
+}
+
+/// Whether some NetworkPolicy isolates the subject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Isolated {
+    Yes,
+    No,
+}
+
+impl<'s, 'm> Tiers<'s, 'm> {
+    pub(crate) fn of(among: &'s [Selecting<'m>], direction: Direction) -> Tiers<'s, 'm> {
+        let of_tier = |tier: Tier| among.iter().filter(move |it| it.policy.tier == tier);
+        let mut admin: Vec<&Selecting<'_>> = of_tier(Tier::Admin).collect();
+        let mut network: Vec<&Selecting<'_>> = of_tier(Tier::NetworkPolicy).filter(|it| *it.policy.isolates.of(direction)).collect();
+        let mut baseline: Vec<&Selecting<'_>> = of_tier(Tier::Baseline).collect();
+        admin.sort_by(|a, b| by_rank(a.policy, b.policy));
+        network.sort_by(|a, b| by_name(a.policy, b.policy));
+        baseline.sort_by(|a, b| by_rank(a.policy, b.policy));
+        let isolated = if network.is_empty() { Isolated::No } else { Isolated::Yes };
+        Tiers { admin, network, isolated, baseline }
+    }
+
+    /// The same where one of these isolates besides.
+    pub(crate) fn isolated_by(mut self, isolating: &[&Policy]) -> Tiers<'s, 'm> {
+        if !isolating.is_empty() {
+            self.isolated = Isolated::Yes;
+        }
+        self
+    }
+}
+
+/// Who is told of the way to a verdict.
+#[derive(Debug)]
+pub(crate) enum Told<'t> {
+    To(&'t mut Vec<TierStep>),
+    Nobody,
+}
+
+impl Told<'_> {
+    fn tier(&mut self, tier: Tier, policies: &[&Selecting<'_>]) {
+        if let Told::To(steps) = self {
+            let policies = policies.iter().map(|it| it.policy.origin.clone()).collect();
+            steps.push(TierStep { tier, policies, rules: Vec::new(), outcome: Outcome::NoMatch });
+        }
+    }
+
+    fn tried(&mut self, (policy, rule): (&Policy, &Rule), direction: Direction, result: Match) {
+        if let Told::To(steps) = self
+            && let Some(step) = steps.last_mut()
+        {
+            step.rules.push(RuleStep { rule: rule_ref(policy, direction, rule), action: rule.action, result });
+        }
+    }
+
+    fn said(&mut self, outcome: &Outcome) {
+        if let Told::To(steps) = self
+            && let Some(step) = steps.last_mut()
+        {
+            step.outcome = outcome.clone();
+        }
+    }
+}
+
+fn through_tiers<'m>(question: &Question<'_>, tiers: &Tiers<'_, 'm>, told: &mut Told<'_>) -> Judged<'m> {
     let mut perhaps = None;
     let mut decided = None;
     let mut unless_passed = None;
     for tier in [Tier::Admin, Tier::NetworkPolicy, Tier::Baseline] {
-        let (step, left) = match tier {
-            Tier::Admin | Tier::Baseline => ordered_tier(question, among, tier, &mut perhaps),
-            Tier::NetworkPolicy => (network_policy_tier(question, among), Left::Never),
+        let said = match tier {
+            Tier::Admin => ordered_tier(question, (tier, &tiers.admin), &mut perhaps, told),
+            Tier::NetworkPolicy => network_policy_tier(question, tiers, told),
+            Tier::Baseline => ordered_tier(question, (tier, &tiers.baseline), &mut perhaps, told),
         };
-        decided = final_word(&step);
+        told.said(&said.outcome);
+        decided = final_word(&said);
         // What an unknown pod may have passed by counts only if nothing below denies. Behind Baseline nothing does.
-        if (tier, left) == (Tier::Admin, Left::Perhaps) && matches!(decided, Some((Verdict::Accept, _))) {
+        if (tier, said.left) == (Tier::Admin, Left::Perhaps) && matches!(decided, Some((Verdict::Accept, _))) {
             unless_passed = decided.take();
         }
-        tiers.push(step);
         if decided.is_some() {
             break;
         }
     }
     // SPEC: semantics 0, step 6: what nobody decides is accepted.
-    let (verdict, reason) = match (decided, unless_passed) {
+    let (verdict, cause) = match (decided, unless_passed) {
         (Some((Verdict::Accept, _)) | None, Some(accepted)) => accepted,
-        (decided, _) => decided.unwrap_or((Verdict::Accept, Reason::Default)),
+        (decided, _) => decided.unwrap_or((Verdict::Accept, Cause::Default)),
     };
     match (verdict, perhaps) {
-        (Verdict::Deny, Some(rule)) => Walk { verdict: Verdict::DependsOnDns, reason: Reason::Rule(rule), tiers },
-        (verdict, _) => Walk { verdict, reason, tiers },
+        (Verdict::Deny, Some((policy, rule))) => Judged { verdict: Verdict::DependsOnDns, cause: Cause::Rule { policy, rule } },
+        (verdict, _) => Judged { verdict, cause },
+    }
+}
+
+/// What a tier said.
+struct Said<'m> {
+    outcome: Outcome,
+    /// The rule that matched.
+    by: Option<(&'m Policy, &'m Rule)>,
+    left: Left,
+}
+
+impl Said<'_> {
+    fn without_rule(outcome: Outcome) -> Self {
+        Said { outcome, by: None, left: Left::Never }
     }
 }
 
@@ -133,78 +227,73 @@ enum Left {
 }
 
 /// The verdict of a tier, if it ends the walk.
-fn final_word(step: &TierStep) -> Option<(Verdict, Reason)> {
-    let matched = || step.rules.last().map(|it| Reason::Rule(it.rule.clone()));
-    match step.outcome {
-        Outcome::Matched(Action::Accept) => matched().map(|reason| (Verdict::Accept, reason)),
-        Outcome::Matched(Action::Deny) => matched().map(|reason| (Verdict::Deny, reason)),
+fn final_word<'m>(said: &Said<'m>) -> Option<(Verdict, Cause<'m>)> {
+    let matched = || said.by.map(|(policy, rule)| Cause::Rule { policy, rule });
+    match said.outcome {
+        Outcome::Matched(Action::Accept) => matched().map(|cause| (Verdict::Accept, cause)),
+        Outcome::Matched(Action::Deny) => matched().map(|cause| (Verdict::Deny, cause)),
         // SPEC: semantics 2.3: Pass leaves the tier; in Baseline that leads to the default.
         Outcome::Matched(Action::Pass) | Outcome::NoMatch | Outcome::NotIsolated => None,
-        Outcome::Isolated => Some((Verdict::Deny, Reason::Isolated(step.policies.clone()))),
-        Outcome::OwnNode => Some((Verdict::Accept, Reason::OwnNode)),
-        Outcome::Itself => Some((Verdict::Accept, Reason::Itself)),
+        Outcome::Isolated => Some((Verdict::Deny, Cause::Isolated)),
+        Outcome::OwnNode => Some((Verdict::Accept, Cause::OwnNode)),
+        Outcome::Itself => Some((Verdict::Accept, Cause::Itself)),
     }
 }
 
 /// SPEC: semantics 2.2: by rank, then name; all rules of a policy before the next policy; the first match ends the tier.
-fn ordered_tier(question: &Question<'_>, among: &[Selecting<'_>], tier: Tier, perhaps: &mut Option<RuleRef>) -> (TierStep, Left) {
-    let mut policies: Vec<&Selecting<'_>> = among.iter().filter(|it| it.policy.tier == tier).collect();
-    policies.sort_by(|a, b| by_rank(a.policy, b.policy));
-    let mut step = TierStep { tier, policies: origins(&policies), rules: Vec::new(), outcome: Outcome::NoMatch };
+fn ordered_tier<'m>(
+    question: &Question<'_>,
+    (tier, policies): (Tier, &[&Selecting<'m>]),
+    perhaps: &mut Option<(&'m Policy, &'m Rule)>,
+    told: &mut Told<'_>,
+) -> Said<'m> {
+    told.tier(tier, policies);
     let mut left = Left::Never;
-    for Selecting { policy, rules } in policies {
-        for rule in rules {
-            let result = question.try_rule(rule);
-            let reference = rule_ref(policy, question.direction, rule.index, rule.name.clone());
-            match &result {
-                Match::Yes { .. } => step.outcome = Outcome::Matched(rule.action),
-                // Conversion leaves domain names in Accept rules only, so this can only open.
-                Match::DependsOnDns { .. } => *perhaps = perhaps.take().or(Some(reference.clone())),
-                Match::No { .. } if question.may_pass(rule) => left = Left::Perhaps,
-                Match::No { .. } => {}
-            }
-            step.rules.push(RuleStep { rule: reference, action: rule.action, result });
-            if step.outcome != Outcome::NoMatch {
-                return (step, left);
-            }
+    for (policy, rule) in rules(policies) {
+        let result = question.try_rule(rule);
+        let matched = matches!(result, Match::Yes { .. });
+        match &result {
+            Match::Yes { .. } => {}
+            // Conversion leaves domain names in Accept rules only, so this can only open.
+            Match::DependsOnDns { .. } => *perhaps = perhaps.or(Some((policy, rule))),
+            Match::No { .. } if question.may_pass(rule) => left = Left::Perhaps,
+            Match::No { .. } => {}
+        }
+        told.tried((policy, rule), question.direction, result);
+        if matched {
+            return Said { outcome: Outcome::Matched(rule.action), by: Some((policy, rule)), left };
         }
     }
-    (step, left)
+    Said { outcome: Outcome::NoMatch, by: None, left }
 }
 
 /// SPEC: semantics 0, step 4: additive, without order, and final for a pod that is isolated in this direction.
-fn network_policy_tier(question: &Question<'_>, among: &[Selecting<'_>]) -> TierStep {
-    let tier = Tier::NetworkPolicy;
-    let isolates = |it: &&Selecting<'_>| it.policy.tier == tier && *it.policy.isolates.of(question.direction);
-    let mut policies: Vec<&Selecting<'_>> = among.iter().filter(isolates).collect();
-    policies.sort_by(|a, b| by_name(a.policy, b.policy));
-    let mut step = TierStep { tier, policies: origins(&policies), rules: Vec::new(), outcome: Outcome::Isolated };
-    if policies.is_empty() {
-        step.outcome = Outcome::NotIsolated;
-        return step;
+fn network_policy_tier<'m>(question: &Question<'_>, tiers: &Tiers<'_, 'm>, told: &mut Told<'_>) -> Said<'m> {
+    told.tier(Tier::NetworkPolicy, &tiers.network);
+    if tiers.isolated == Isolated::No {
+        return Said::without_rule(Outcome::NotIsolated);
     }
     if question.is_own_node_calling() {
-        step.outcome = Outcome::OwnNode;
-        return step;
+        return Said::without_rule(Outcome::OwnNode);
     }
     // SPEC: semantics 1.9: here the other end can only be the same pod when a Service led back to it.
     if question.flow.from.place == question.flow.to.place {
-        step.outcome = Outcome::Itself;
-        return step;
+        return Said::without_rule(Outcome::Itself);
     }
-    for Selecting { policy, rules } in policies {
-        for rule in rules {
-            let result = question.try_rule(rule);
-            let matched = matches!(result, Match::Yes { .. });
-            let reference = rule_ref(policy, question.direction, rule.index, rule.name.clone());
-            step.rules.push(RuleStep { rule: reference, action: rule.action, result });
-            if matched {
-                step.outcome = Outcome::Matched(Action::Accept);
-                return step;
-            }
+    for (policy, rule) in rules(&tiers.network) {
+        let result = question.try_rule(rule);
+        let matched = matches!(result, Match::Yes { .. });
+        told.tried((policy, rule), question.direction, result);
+        if matched {
+            return Said { outcome: Outcome::Matched(Action::Accept), by: Some((policy, rule)), left: Left::Never };
         }
     }
-    step
+    Said::without_rule(Outcome::Isolated)
+}
+
+/// The rules to try, each with its policy.
+fn rules<'s, 'm>(policies: &'s [&Selecting<'m>]) -> impl Iterator<Item = (&'m Policy, &'m Rule)> + use<'s, 'm> {
+    policies.iter().flat_map(|it| it.rules.iter().map(|rule| (it.policy, *rule)))
 }
 
 /// The order of the ordered tiers.
@@ -217,10 +306,6 @@ pub(crate) fn by_name(a: &Policy, b: &Policy) -> Ordering {
     (&a.origin.name, &a.origin).cmp(&(&b.origin.name, &b.origin))
 }
 
-fn origins(policies: &[&Selecting<'_>]) -> Vec<PolicyRef> {
-    policies.iter().map(|it| it.policy.origin.clone()).collect()
-}
-
-fn rule_ref(policy: &Policy, direction: Direction, index: usize, name: Option<Box<str>>) -> RuleRef {
-    RuleRef { policy: policy.origin.clone(), direction, index, name }
+pub(crate) fn rule_ref(policy: &Policy, direction: Direction, rule: &Rule) -> RuleRef {
+    RuleRef { policy: policy.origin.clone(), direction, index: rule.index, name: rule.name.clone() }
 }

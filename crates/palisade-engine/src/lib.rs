@@ -6,6 +6,7 @@
 
 mod compile;
 mod decide;
+mod judge;
 mod matching;
 mod relative;
 mod signature;
@@ -17,6 +18,7 @@ pub use compile::{
     Traffic, Treated, compile,
 };
 pub use decide::{Selecting, decide, decide_direction, decide_direction_among, selects};
+pub use judge::{Cause, Judge, Judged};
 pub use relative::{Compared, Values, without_relations};
 pub use signature::{Nodes, Signature, signature};
 pub use trace::{Decision, FailedRequirement, Match, Outcome, PeerMiss, PeerMisses, PortMiss, RuleStep, Scope, TierStep, Walk};

@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 
-use palisade_engine::{Meeting, OnNode, Selecting, compile, decide_direction_among, selects};
-use palisade_model::{Direction, EndpointId, Flow, Model, NodeId, Place, PolicyRef, Reason, Verdict as Decided};
+use palisade_engine::{Judge, Meeting, OnNode, Selecting, compile, selects};
+use palisade_model::{Direction, EndpointId, Flow, Model, NodeId, Place, Policy, PolicyRef, Reason};
 
 use crate::ids::Ids;
-use crate::leaf::{Leaf, leaf_of};
+use crate::leaf::{Leaf, is_open, leaf_of};
 use crate::leaves::reason_words;
 use crate::lower::{Grown, add_classes, add_selves, direction_chain, lower_direction};
 use crate::ruleset::{Address, Chain, CtState, Hook, Match, Rule, Ruleset, Statement, Value, Verdict, VerdictMap};
@@ -107,10 +107,27 @@ impl<'m> Sets<'m> {
         Sets { of: policies.collect(), names: model.audited.keys().map(AsRef::as_ref).collect() }
     }
 
-    /// Those of some policies that are enforced, or would be with a set.
-    fn among<'p>(&self, all: &[Selecting<'p>], with: Option<&str>) -> Vec<Selecting<'p>> {
-        let counts = |it: &&Selecting<'p>| self.of.get(&it.policy.origin).is_none_or(|set| Some(*set) == with);
-        all.iter().filter(counts).cloned().collect()
+    /// Those of a meeting's policies that are enforced, or would be with a set.
+    fn among<'p>(&self, meeting: &Meeting<'p>, with: Option<&str>) -> Asked<'p> {
+        let counts = |it: &Policy| self.of.get(&it.origin).is_none_or(|set| Some(*set) == with);
+        let among = meeting.among.iter().filter(|it| counts(it.policy)).cloned().collect();
+        Asked { among, isolating: meeting.isolating.iter().copied().filter(|it| counts(it)).collect() }
+    }
+}
+
+/// Policies that are asked about a meeting.
+struct Asked<'m> {
+    among: Vec<Selecting<'m>>,
+    isolating: Vec<&'m Policy>,
+}
+
+impl<'m> Asked<'m> {
+    fn count(&self) -> (usize, usize) {
+        (self.among.len(), self.isolating.len())
+    }
+
+    fn judge<'s>(&'s self, model: &'s Model, direction: Direction) -> Judge<'s, 'm> {
+        Judge::new(model, &self.among, &self.isolating, direction)
     }
 }
 
@@ -124,13 +141,15 @@ struct Leaves {
 impl Leaves {
     /// The place of the leaf that a meeting comes to.
     fn of(&mut self, model: &Model, sets: &Sets<'_>, meeting: &Meeting<'_>, direction: Direction) -> usize {
-        let today = sets.among(&meeting.among, None);
-        // Where nobody of a set selects the subject, that set changes nothing.
-        let with = sets.names.iter().map(|set| (*set, sets.among(&meeting.among, Some(set))));
-        let with: Vec<(&str, Vec<Selecting<'_>>)> = with.filter(|(_, it)| it.len() > today.len()).collect();
+        let today = sets.among(meeting, None);
+        // Where nobody of a set has something to say, that set changes nothing.
+        let with = sets.names.iter().map(|set| (*set, sets.among(meeting, Some(set))));
+        let with: Vec<(&str, Asked<'_>)> = with.filter(|(_, it)| it.count() != today.count()).collect();
+        let (today, with) = (today.judge(model, direction), with.iter().map(|(set, it)| (*set, it.judge(model, direction))));
+        let with: Vec<(&str, Judge<'_, '_>)> = with.collect();
         let woulds = &mut self.woulds;
         let leaf = leaf_of(model, meeting, direction, |flow| {
-            let differing = with.iter().filter_map(|(set, with)| would(model, set, (&today, with), flow, direction));
+            let differing = with.iter().filter_map(|(set, with)| would(set, (&today, with), flow, direction));
             let places = differing.map(|would| {
                 let next = woulds.len();
                 *woulds.entry(would).or_insert(next)
@@ -162,21 +181,14 @@ impl Leaves {
 }
 
 /// What a set would change for a flow, if anything.
-fn would(
-    model: &Model,
-    set: &str,
-    (today, with): (&[Selecting<'_>], &[Selecting<'_>]),
-    flow: &Flow,
-    direction: Direction,
-) -> Option<Would> {
-    let [today, with] = [today, with].map(|among| decide_direction_among(model, among, flow, direction));
-    // A name that nobody has resolved opens nothing.
-    let becomes = match (today.verdict == Decided::Accept, with.verdict == Decided::Accept) {
+fn would(set: &str, (today, with): (&Judge<'_, '_>, &Judge<'_, '_>), flow: &Flow, direction: Direction) -> Option<Would> {
+    let (now, then) = (today.decide(flow), with.decide(flow));
+    let becomes = match (is_open(now), is_open(then)) {
         (true, false) => Becomes::Denied,
         (false, true) => Becomes::Allowed,
         (true, true) | (false, false) => return None,
     };
-    Some(Would { set: set.into(), direction, becomes, reason: with.reason, instead_of: today.reason })
+    Some(Would { set: set.into(), direction, becomes, reason: with.reason(then.cause), instead_of: today.reason(now.cause) })
 }
 
 fn chain(leaf: &Leaf<Vec<usize>>, woulds: &BTreeMap<usize, (u32, Would)>) -> Chain {

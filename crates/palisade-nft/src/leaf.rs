@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use palisade_engine::{Meeting, decide_direction_among};
-use palisade_model::{Direction, End, Endpoint, Flow, Model, Place, PortMatch, PortProtocol, PortSet, Protocol, Reason, Verdict};
-
-use crate::ruleset::Origin;
+use palisade_engine::{Judge, Judged, Meeting};
+use palisade_model::{Direction, End, Endpoint, Flow, Model, Place, PortMatch, PortProtocol, PortSet, Protocol, Verdict};
 
 /// The ports of each protocol that fare unlike the rest, and the rest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,21 +21,22 @@ pub(crate) struct Fate {
 }
 
 /// What becomes of a meeting. `place` gives each origin its own.
-pub(crate) fn leaf(model: &Model, meeting: &Meeting<'_>, direction: Direction, mut place: impl FnMut(Origin) -> usize) -> Leaf<Fate> {
+pub(crate) fn leaf<'m>(
+    model: &Model,
+    meeting: &Meeting<'m>,
+    direction: Direction,
+    mut place: impl FnMut(&Judge<'_, 'm>, Judged<'m>) -> usize,
+) -> Leaf<Fate> {
+    let judge = Judge::new(model, &meeting.among, &meeting.isolating, direction);
     leaf_of(model, meeting, direction, |flow| {
-        let walk = decide_direction_among(model, &meeting.among, flow, direction);
-        // A name that nobody has resolved opens nothing.
-        let accepted = walk.verdict == Verdict::Accept;
-        let origin = if let Reason::Rule(rule) = &walk.reason
-            && accepted
-            && model.logged.contains(rule)
-        {
-            Origin::Accepted { direction, rule: rule.clone() }
-        } else {
-            Origin::Policy { direction, reason: walk.reason }
-        };
-        Fate { accepted, origin: place(origin) }
+        let judged = judge.decide(flow);
+        Fate { accepted: is_open(judged), origin: place(&judge, judged) }
     })
+}
+
+/// Whether a packet passes. A name that nobody has resolved opens nothing.
+pub(crate) fn is_open(judged: Judged<'_>) -> bool {
+    judged.verdict == Verdict::Accept
 }
 
 /// What becomes of a meeting, flow by flow, whoever says it. It must say the same of flows that no rule of the meeting tells apart.

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use palisade_engine::Meeting;
-use palisade_model::{Direction, Model, PolicyKind, PolicyRef, Reason, RuleRef};
+use palisade_engine::{Cause, Judge, Judged, Meeting};
+use palisade_model::{Direction, Model, PolicyKind, PolicyRef, Reason, Rule, RuleRef};
 
 use crate::ids::Ids;
-use crate::leaf::{Fate, Leaf, leaf};
+use crate::leaf::{Fate, Leaf, is_open, leaf};
 use crate::lower::fate_rule;
 use crate::ruleset::{Chain, Match, Origin, Ruleset, Statement};
 
@@ -15,15 +15,31 @@ use crate::ruleset::{Chain, Match, Origin, Ruleset, Statement};
 pub(crate) struct Leaves {
     leaves: BTreeMap<Leaf<Fate>, usize>,
     origins: BTreeMap<Origin, usize>,
+    known: BTreeMap<Known, usize>,
+}
+
+/// An origin by whether it accepts and what it points at. Two of these may be one origin.
+type Known = (Direction, bool, Pointer);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Pointer {
+    Rule(*const Rule),
+    Isolating(*const ()),
+    NotAPod,
+    Itself,
+    OwnNode,
+    Default,
 }
 
 impl Leaves {
     /// The place of the leaf that a meeting comes to.
     pub(crate) fn of(&mut self, model: &Model, meeting: &Meeting<'_>, direction: Direction) -> usize {
-        let origins = &mut self.origins;
-        let leaf = leaf(model, meeting, direction, |origin| {
-            let next = origins.len();
-            *origins.entry(origin).or_insert(next)
+        let (origins, known) = (&mut self.origins, &mut self.known);
+        let leaf = leaf(model, meeting, direction, |judge, judged| {
+            *known.entry((direction, is_open(judged), pointer(meeting, judged.cause))).or_insert_with(|| {
+                let next = origins.len();
+                *origins.entry(origin(model, judge, judged, direction)).or_insert(next)
+            })
         });
         let next = self.leaves.len();
         *self.leaves.entry(leaf).or_insert(next)
@@ -49,6 +65,26 @@ impl Leaves {
             ruleset.origins.insert(number, origin);
         }
         names
+    }
+}
+
+fn pointer(meeting: &Meeting<'_>, cause: Cause<'_>) -> Pointer {
+    match cause {
+        Cause::Rule { rule, .. } => Pointer::Rule(rule),
+        Cause::Isolated => Pointer::Isolating(meeting.isolating.as_ptr().cast::<()>()),
+        Cause::NotAPod => Pointer::NotAPod,
+        Cause::Itself => Pointer::Itself,
+        Cause::OwnNode => Pointer::OwnNode,
+        Cause::Default => Pointer::Default,
+    }
+}
+
+fn origin(model: &Model, judge: &Judge<'_, '_>, judged: Judged<'_>, direction: Direction) -> Origin {
+    match judge.reason(judged.cause) {
+        Reason::Rule(rule) if is_open(judged) && model.logged.contains(&rule) => Origin::Accepted { direction, rule },
+        reason @ (Reason::Rule(_) | Reason::Isolated(_) | Reason::NotAPod | Reason::Itself | Reason::OwnNode | Reason::Default) => {
+            Origin::Policy { direction, reason }
+        }
     }
 }
 

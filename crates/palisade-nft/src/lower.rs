@@ -51,7 +51,7 @@ pub fn lower(model: &Model, compiled: &Compiled, view: &NodeView, ids: &mut Ids)
 }
 
 /// The name of the set of local pods, each with itself.
-fn selves(family: Address) -> String {
+pub(crate) fn selves(family: Address) -> String {
     format!("self{}", family.digit())
 }
 
@@ -177,12 +177,11 @@ pub(crate) fn guard_rule(guard: Guard, ids: &mut Ids, ruleset: &mut Ruleset) -> 
 }
 
 pub(crate) fn fate_rule(accepted: bool, number: u32, origin: &Origin) -> Rule {
-    let comment: String = origin.to_string().chars().take(120).collect();
     let statements = match accepted {
         true => vec![Statement::Counter, Statement::Verdict(Verdict::Return)],
         false => vec![Statement::Counter, Statement::Log(number), Statement::Verdict(Verdict::Drop)],
     };
-    Rule { matches: Vec::new(), statements, comment: Some(comment) }
+    Rule { matches: Vec::new(), statements, comment: Some(origin.comment()) }
 }
 
 fn add_program(name: &str, number: u32, direction: Direction, program: Programmed<'_>, ruleset: &mut Ruleset) {

@@ -1,7 +1,7 @@
 //! The ruleset as a value: what the table `inet palisade` of one node holds.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::net::IpAddr;
 
 use palisade_model::{Direction, Reason, RuleRef};
@@ -286,8 +286,8 @@ impl fmt::Display for Origin {
         };
         match reason {
             Reason::Isolated(policies) => {
-                let names: Vec<String> = policies.iter().map(ToString::to_string).collect();
-                write!(f, "isolated {}", names.join(","))
+                f.write_str("isolated ")?;
+                policies.iter().enumerate().try_for_each(|(at, it)| write!(f, "{}{it}", if at == 0 { "" } else { "," }))
             }
             reason @ (Reason::NotAPod | Reason::Itself | Reason::Rule(_) | Reason::OwnNode | Reason::Default) => reason.fmt(f),
         }
@@ -303,6 +303,35 @@ impl fmt::Display for Guard {
             Guard::NotABeginning => "not the beginning of a connection",
             Guard::UnknownPod => "a pod that is not known yet",
         })
+    }
+}
+
+/// A comment may be this long.
+const COMMENT: usize = 120;
+
+impl Origin {
+    /// Its words as far as they fit into a comment: thousands of policies may isolate a pod.
+    pub(crate) fn comment(&self) -> String {
+        let mut beginning = Beginning { text: String::new(), room: COMMENT };
+        // An error says that there is no room for more.
+        let (Ok(()) | Err(fmt::Error)) = write!(beginning, "{self}");
+        beginning.text
+    }
+}
+
+/// So many characters of what is written.
+struct Beginning {
+    text: String,
+    room: usize,
+}
+
+impl fmt::Write for Beginning {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = text.char_indices().nth(self.room).map_or(text.len(), |(at, _)| at);
+        let part = text.get(..end).unwrap_or("");
+        self.text.push_str(part);
+        self.room -= part.chars().count();
+        if part.len() == text.len() { Ok(()) } else { Err(fmt::Error) }
     }
 }
 
@@ -380,4 +409,28 @@ pub(crate) fn quotable(text: &str) -> String {
         it => it,
     });
     each.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use palisade_model::{PolicyKind, PolicyRef};
+
+    use super::*;
+
+    #[test]
+    fn a_comment_is_the_beginning_of_the_words() {
+        let origin = |names: &[String]| {
+            let named =
+                |it: &String| PolicyRef { kind: PolicyKind::NetworkPolicy, namespace: Some("caf\u{e9}".into()), name: it.as_str().into() };
+            Origin::Policy { direction: Direction::Ingress, reason: Reason::Isolated(names.iter().map(named).collect()) }
+        };
+        assert_eq!(origin(&["a".to_owned(), "b".to_owned()]).comment(), "isolated np/caf\u{e9}/a,np/caf\u{e9}/b");
+        for count in 0..40 {
+            for name in ["p", "\u{e9}t\u{e9}"] {
+                let names: Vec<String> = (0..count).map(|at| format!("{name}-{at}")).collect();
+                let origin = origin(&names);
+                assert_eq!(origin.comment(), origin.to_string().chars().take(COMMENT).collect::<String>());
+            }
+        }
+    }
 }

@@ -1,5 +1,6 @@
+use palisade_engine::compile;
 use palisade_kernel::{Fake, Fault, Object, Refusal};
-use palisade_nft::Change;
+use palisade_nft::{Change, Ids, lower};
 use palisade_testkit::check::snapshot;
 
 use super::*;
@@ -45,7 +46,7 @@ impl Agent<Fake> {
             &model,
             &compile(&model),
             &NodeView { node: NodeId(0), links: BTreeMap::new(), unknown: Unknown::Closed(PodLinks::default()) },
-            &mut self.ids.clone(),
+            &mut Ids::default(),
         );
         let found = self.kernel.dump().unwrap().unwrap();
         assert!(same(&found, &expected), "{ports:?}: {found:#?}");

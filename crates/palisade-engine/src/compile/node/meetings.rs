@@ -1,5 +1,7 @@
 //! Programs, and whom each meets. Only classes that some rule of a program picks out are looked at; all others of a group fare alike.
 
+use std::rc::Rc;
+
 use palisade_model::{ContainerPort, Direction, End, Family, Model, Path, PerDirection, Place, Policy, Tier};
 use rustc_hash::FxHashMap;
 
@@ -90,8 +92,9 @@ impl<'m> Programs<'m> {
         }
         let main = main_family(selected);
         let programs = found.into_iter().filter_map(|((list, itself, ports), subjects)| {
-            let meeting = Programmer { matching, rulings: policies.get(&list)?, direction, subjects: &subjects, main };
-            meeting.program(&itself, &ports)
+            let rulings = policies.get(&list)?;
+            let isolating = isolating(rulings, direction);
+            Programmer { matching, rulings, isolating, direction, subjects: &subjects, main }.program(&itself, &ports)
         });
         Programs { programs: programs.collect(), of_local }
     }
@@ -129,6 +132,12 @@ fn rulings<'a, 'm>(asked: &'a Asked<'m>, selected: &Selected<'m>, direction: Dir
 /// The rules of a program with their places.
 fn rules<'s, 'm>(rulings: &'s [Ruling<'_, 'm>]) -> impl Iterator<Item = (u32, &'s Asking<'m>)> {
     rulings.iter().flat_map(|it| (it.first..).zip(it.rules))
+}
+
+/// The NetworkPolicies among some.
+fn isolating<'m>(rulings: &[Ruling<'_, 'm>], direction: Direction) -> Rc<[&'m Policy]> {
+    let isolates = |it: &&Policy| it.tier == Tier::NetworkPolicy && *it.isolates.of(direction);
+    rulings.iter().map(|it| it.policy).filter(isolates).collect()
 }
 
 /// What cluster policy does to a pod that meets itself. NetworkPolicies do nothing.
@@ -174,6 +183,7 @@ fn main_family(selected: &Selected<'_>) -> Family {
 struct Programmer<'s, 'a, 'm> {
     matching: &'s Matching<'a, 'm>,
     rulings: &'s [Ruling<'a, 'm>],
+    isolating: Rc<[&'m Policy]>,
     direction: Direction,
     /// Two pods that have it, or the only one.
     subjects: &'s [End],
@@ -209,7 +219,7 @@ impl<'m> Programmer<'_, '_, 'm> {
         }
         let rest = self.others(&picked, &defaults, &mut met, subject);
         let words = self.words(itself, ports);
-        let itself = Meeting { subject, peer: subject, path: Path::Service, among: self.among(&itself.rules) };
+        let itself = self.between(subject, subject, Path::Service, itself);
         Some(NodeProgram { words, itself, meetings: met.meetings, rest, classes: met.classes })
     }
 
@@ -277,7 +287,7 @@ impl<'m> Programmer<'_, '_, 'm> {
         if let Some(known) = met.known.get(&hits) {
             return *known;
         }
-        met.meetings.push(Meeting { subject, peer, path: Path::Direct, among: self.among(&hits.rules) });
+        met.meetings.push(self.between(subject, peer, Path::Direct, &hits));
         met.known.insert(hits, met.meetings.len() - 1);
         met.meetings.len() - 1
     }
@@ -320,10 +330,21 @@ impl<'m> Programmer<'_, '_, 'm> {
         rest
     }
 
-    fn among(&self, hits: &[(u32, Hit)]) -> Vec<Selecting<'m>> {
-        let of = |it: &Ruling<'_, 'm>| it.matching(hits).into_iter().map(|(rule, _)| rule.rule).collect();
-        let all = self.rulings.iter().map(|it| Selecting { policy: it.policy, rules: of(it) });
-        all.filter(|it| it.policy.tier == Tier::NetworkPolicy || !it.rules.is_empty()).collect()
+    fn between(&self, subject: End, peer: End, path: Path, hits: &Hits) -> Meeting<'m> {
+        let mut among: Vec<Selecting<'m>> = Vec::new();
+        let mut rulings = self.rulings;
+        for (at, _) in &hits.rules {
+            // Both are in order, so that no policy is looked at twice.
+            let passed = rulings.partition_point(|it| it.first + number(it.rules.len()) <= *at);
+            rulings = rulings.get(passed..).unwrap_or(&[]);
+            let Some(ruling) = rulings.first() else { break };
+            let Some(rule) = at.checked_sub(ruling.first).and_then(|it| ruling.rules.get(index(it))) else { continue };
+            match among.last_mut().filter(|it| std::ptr::eq(it.policy, ruling.policy)) {
+                Some(selecting) => selecting.rules.push(rule.rule),
+                None => among.push(Selecting { policy: ruling.policy, rules: vec![rule.rule] }),
+            }
+        }
+        Meeting { subject, peer, path, among, isolating: Rc::clone(&self.isolating) }
     }
 
     fn words(&self, itself: &Hits, ports: &[ContainerPort]) -> String {

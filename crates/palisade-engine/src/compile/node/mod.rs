@@ -2,7 +2,7 @@
 //! these programs ask about and by nothing else.
 //!
 //! Nothing is decided here. A program and a class come to a *meeting*: two ends that stand for all of theirs, and the rules whose peers match.
-//! `decide_direction_among` says what becomes of it. Meetings follow the rules that pick somebody out; no program looks at every class.
+//! A `Judge` says what becomes of it. Meetings follow the rules that pick somebody out; no program looks at every class.
 //!
 //! Programs and classes are known by words that say what they are, so that they are the same in every process and whatever else changes.
 
@@ -16,8 +16,9 @@ mod unknown;
 mod words;
 
 use std::net::IpAddr;
+use std::rc::Rc;
 
-use palisade_model::{End, Model, NodeId, Path, PerDirection, Place};
+use palisade_model::{End, Model, NodeId, Path, PerDirection, Place, Policy};
 
 use crate::compile::Compiled;
 use crate::compile::node::asked::Asked;
@@ -77,8 +78,10 @@ pub struct Meeting<'m> {
     pub peer: End,
     /// How they meet.
     pub path: Path,
-    /// The policies that select the pod, with the rules whose peers match. Of the ordered tiers, only those that have one.
+    /// The policies that select the pod and have rules whose peers match, with those.
     pub among: Vec<Selecting<'m>>,
+    /// The NetworkPolicies that isolate the pod, whether or not they have one. All meetings of a program share them.
+    pub isolating: Rc<[&'m Policy]>,
 }
 
 impl Compiled {
