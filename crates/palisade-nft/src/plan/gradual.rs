@@ -10,7 +10,7 @@ use crate::plan::Step;
 use crate::plan::links::Links;
 use crate::plan::moves::{InForce, Moves, moves, time};
 use crate::plan::reduce::reduce;
-use crate::plan::tables::{Program, Tables, class_map, is_ingress, numbers_map, range_map, subject_map};
+use crate::plan::tables::{Classes, Program, Tables, class_map, is_ingress, numbers_map, range_map, subject_map};
 use crate::plan::transitions::{Context, Meanwhile, Transition, may_mix, transitions};
 use crate::ruleset::{Address, Chain, Ruleset, VerdictMap};
 
@@ -20,7 +20,9 @@ pub(super) fn plan(old: &Ruleset, new: &Ruleset) -> Option<Vec<Step>> {
     if !only_grows_and_shrinks(&before, &after) {
         return None;
     }
-    let (old, new) = (&Tables::read(old)?, &Tables::read(new)?);
+    let classes = Classes::of(old);
+    let classes_then = classes.changed(&before, &after);
+    let (old, new) = (&Tables::read(old, classes)?, &Tables::read(new, classes_then)?);
     if !means_the_same(old, new) {
         return None;
     }
