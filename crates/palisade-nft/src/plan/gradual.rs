@@ -141,7 +141,7 @@ impl Stages<'_> {
             if let Meanwhile::Meet { number, program } = &transition.meanwhile {
                 let direction = transition.direction;
                 prepared.chains.insert(program.chain.clone(), program.as_chain(direction));
-                prepared.verdicts.insert(program_map(&program.chain), VerdictMap { elements: program.leaves.clone() });
+                prepared.verdicts.insert(program_map(&program.chain), VerdictMap { elements: program.leaves.clone().into_owned() });
                 prepared.verdicts.entry(numbers_map(direction)).or_default().elements.insert(*number, program.chain.clone());
             }
         }
@@ -238,7 +238,7 @@ fn says(ranges: &BTreeMap<IpAddr, (IpAddr, u32)>, parts: &BTreeMap<IpAddr, (IpAd
 }
 
 /// A change that ended early may have told it something else.
-fn tell(map: &mut VerdictMap, program: &Program, class: u32, leaf: &str) {
+fn tell(map: &mut VerdictMap, program: &Program<'_>, class: u32, leaf: &str) {
     if leaf == program.rest {
         map.elements.remove(&class);
     } else {

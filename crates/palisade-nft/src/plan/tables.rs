@@ -1,5 +1,6 @@
 //! A ruleset as the planner sees it: subjects with programs, programs with a leaf for each class, addresses with classes.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -30,16 +31,16 @@ pub(super) struct Side<'a> {
     pub(super) direction: Direction,
     ruleset: &'a Ruleset,
     /// By number.
-    pub(super) programs: BTreeMap<u32, Program>,
+    pub(super) programs: BTreeMap<u32, Program<'a>>,
 }
 
 /// A program by the names of its leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Program {
+pub(super) struct Program<'a> {
     pub(super) chain: String,
     pub(super) itself: String,
     pub(super) rest: String,
-    pub(super) leaves: BTreeMap<u32, String>,
+    pub(super) leaves: Cow<'a, BTreeMap<u32, String>>,
 }
 
 impl<'a> Tables<'a> {
@@ -130,8 +131,8 @@ impl<'a> Side<'a> {
     }
 }
 
-impl Program {
-    fn read(ruleset: &Ruleset, direction: Direction, name: &str) -> Option<Program> {
+impl<'a> Program<'a> {
+    fn read(ruleset: &'a Ruleset, direction: Direction, name: &str) -> Option<Program<'a>> {
         let chain = ruleset.chains.get(name)?;
         let mut targets = chain.rules.iter().flat_map(|it| &it.statements).filter_map(|it| match it {
             Statement::Verdict(Verdict::Goto(chain)) => Some(chain.clone()),
@@ -143,7 +144,7 @@ impl Program {
             | Statement::Look(_) => None,
         });
         let (itself, rest) = (targets.next()?, targets.next_back()?);
-        let leaves = ruleset.verdicts.get(&program_map(name))?.elements.clone();
+        let leaves = Cow::Borrowed(&ruleset.verdicts.get(&program_map(name))?.elements);
         let program = Program { chain: name.to_owned(), itself, rest, leaves };
         (program.as_chain(direction) == *chain).then_some(program)
     }
@@ -153,9 +154,11 @@ impl Program {
     }
 
     /// The same program with what another ruleset lists for it.
-    pub(super) fn with(&self, other: &Program) -> Program {
+    pub(super) fn with(&self, other: &Program<'_>) -> Program<'a> {
         let mut both = self.clone();
-        both.leaves.extend(other.leaves.clone());
+        if both.leaves != other.leaves {
+            both.leaves.to_mut().extend(other.leaves.iter().map(|(class, leaf)| (*class, leaf.clone())));
+        }
         both
     }
 
