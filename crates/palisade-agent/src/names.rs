@@ -1,18 +1,20 @@
 //! Names for addresses and for the numbers in log prefixes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use palisade_model::{Action, Direction, Endpoint, Model, Reason};
+use palisade_model::{Action, Direction, Model, NodeId, Place, Reason};
 use palisade_nft::{Guard, Origin};
 
 use crate::acceptance::AcceptedBy;
 use crate::denial::{DeniedBy, Name, Side};
+use crate::sweep::View;
 
 /// What to call the ends of a packet and what denied it: a cluster at one time and the ruleset that was made from it.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
-    addresses: HashMap<IpAddr, Name>,
+    view: Arc<View>,
     origins: BTreeMap<u32, DeniedBy>,
     accepting: BTreeMap<u32, AcceptedBy>,
 }
@@ -20,26 +22,20 @@ pub struct Names {
 impl Names {
     /// Those of a cluster, and of the `origins` of a ruleset of one of its nodes.
     pub fn of(model: &Model, origins: &BTreeMap<u32, Origin>) -> Names {
-        let mut addresses = HashMap::new();
-        for node in &model.nodes {
-            for address in &node.addresses {
-                addresses.entry(*address).or_insert_with(|| Name::Node(node.name.to_string()));
-            }
-        }
-        // As `Model::place_of` chooses: a pod before a node, and of two pods the one that runs.
-        let mut pods: Vec<&Endpoint> = model.endpoints.iter().collect();
-        pods.sort_by_key(|it| (it.running, it.readiness));
-        for pod in pods.iter().rev() {
-            addresses.extend(pod.addresses.iter().map(|it| (*it, Name::Pod(pod.name.clone()))));
-        }
-        let mut names = Names { addresses, ..Names::default() };
+        Names::in_view(Arc::new(View::of(&Arc::new(model.clone()), NodeId(0), &BTreeMap::new())), origins)
+    }
+
+    /// The same for who has looked at the cluster already.
+    pub(crate) fn in_view(view: Arc<View>, origins: &BTreeMap<u32, Origin>) -> Names {
+        let model = Arc::clone(&view.model);
+        let mut names = Names { view, ..Names::default() };
         for (number, origin) in origins {
             match origin {
                 Origin::Accepted { direction, rule } => {
                     drop(names.accepting.insert(*number, AcceptedBy { direction: *direction, rule: rule.clone() }));
                 }
                 Origin::Guard(guard) => drop(names.origins.insert(*number, DeniedBy::Guard(*guard))),
-                Origin::Policy { direction, reason } => drop(names.origins.insert(*number, by(model, *direction, reason.clone()))),
+                Origin::Policy { direction, reason } => drop(names.origins.insert(*number, by(&model, *direction, reason.clone()))),
             }
         }
         names
@@ -55,7 +51,15 @@ impl Names {
     }
 
     pub(crate) fn side(&self, address: IpAddr) -> Side {
-        Side { address, name: self.addresses.get(&address).cloned().unwrap_or(Name::Outside) }
+        Side { address, name: self.name(address).unwrap_or(Name::Outside) }
+    }
+
+    fn name(&self, address: IpAddr) -> Option<Name> {
+        match self.view.place(address) {
+            Place::Pod(id) => self.view.model.endpoint(id).map(|it| Name::Pod(it.name.clone())),
+            Place::Node(id) => self.view.model.node(id).map(|it| Name::Node(it.name.to_string())),
+            Place::Outside => None,
+        }
     }
 
     /// What let a packet pass, if the number is of a rule that logs what it accepts.
@@ -81,7 +85,7 @@ pub(crate) fn by(model: &Model, direction: Direction, reason: Reason) -> DeniedB
 #[cfg(test)]
 mod tests {
     use palisade_model::{
-        EndpointId, Labels, Node, NodeId, PeerSet, PerDirection, Place, PodName, Policy, PolicyKind, PolicyRef, PortSet, Readiness, Rule,
+        Endpoint, EndpointId, Labels, Node, PeerSet, PerDirection, Place, PodName, Policy, PolicyKind, PolicyRef, PortSet, Readiness, Rule,
         RuleRef, Running, Subject, Tier,
     };
 

@@ -203,7 +203,7 @@ impl Running {
         let shared = Arc::new(Shared {
             agent: Mutex::new(Agent::new(nftables)),
             frames: Mutex::new(frames),
-            names: RwLock::new(Names::of(&Model::default(), &BTreeMap::new())),
+            names: RwLock::default(),
             desk: Desk::default(),
             audit: Mutex::default(),
             totals: Mutex::default(),
@@ -265,18 +265,17 @@ impl Running {
     }
 
     /// Brings the node's table to what the model wants. Connections that it denies end soon after: `await_sweep` waits for that.
-    pub fn apply(&self, model: &Model, node: NodeId, links: BTreeMap<EndpointId, String>) -> Result<Applied, AgentError> {
+    pub fn apply(&self, model: &Arc<Model>, node: NodeId, links: BTreeMap<EndpointId, String>) -> Result<Applied, AgentError> {
         let left = self.watching.about(model, node, &links).unwrap_or_else(|error| {
             // The next list of links tells.
             (self.report)(Event::Failed(error.to_string()));
             BTreeMap::new()
         });
-        let view = self.sweeper.as_ref().map(|sweeper| {
+        let view = Arc::new(View::of(model, node, &links));
+        if let Some(sweeper) = &self.sweeper {
             self.shared.desk.add(Touched { left, ..Touched::default() });
-            let view = Arc::new(View::of(model, node, &links));
             sweeper.make_way(&view, &*self.report);
-            view
-        });
+        }
         let mut agent = lock(&self.shared.agent);
         // What the other table cannot see must not come in before it is in force.
         let framed = lock(&self.shared.frames).replace(&links.values().cloned().collect());
@@ -293,7 +292,7 @@ impl Running {
         let applied = agent.apply(model, node, links.clone())?;
         // What the table before denied may still be on its way.
         origins.extend(agent.origins().iter().map(|(number, origin)| (*number, origin.clone())));
-        *names = Names::of(model, &origins);
+        *names = Names::in_view(Arc::clone(&view), &origins);
         drop(names);
         if let Applied::TakenOver(layout) = applied {
             (self.report)(Event::Noticed(Notice::TookOver(layout)));
@@ -301,11 +300,11 @@ impl Running {
         if in_vain > 0 {
             (self.report)(Event::Noticed(Notice::Fulfilled { attempts: in_vain }));
         }
-        if let Some(view) = view {
-            self.shared.desk.in_force(view, applied);
+        if self.sweeper.is_some() {
+            self.shared.desk.in_force(Arc::clone(&view), applied);
         }
         lock(&self.shared.audit).apply(agent.kernel(), model, node, since_1970());
-        let about = About::of(model, &links, agent.unknown_pods(), agent.origins());
+        let about = About::of(view, &links, agent.unknown_pods(), agent.origins());
         drop(agent);
         if let Err(error) = self.straying.know(about) {
             (self.report)(Event::Failed(error.to_string()));

@@ -14,10 +14,11 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use palisade_kernel::{KernelError, Links, Namespace, NextHop, Route, Stirred, Stray, Strays, Watch};
-use palisade_model::{EndpointId, IpBlock, Model};
+use palisade_model::{EndpointId, Place, Service};
 use palisade_nft::{Guard, Origin, PodLinks, Unknown};
 
 use crate::running::StartError;
+use crate::sweep::View;
 
 /// How long the thread waits before it looks whether it should end.
 const TURN: u8 = 100;
@@ -30,9 +31,10 @@ const PERIOD: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub(crate) struct About {
     closed: PodLinks,
-    ranges: Vec<IpBlock>,
-    /// All addresses of pods and nodes.
-    known: HashSet<IpAddr>,
+    /// Who has which address.
+    view: Arc<View>,
+    /// Those of Services.
+    services: HashSet<IpAddr>,
     /// The links of the node's own pods.
     own: BTreeMap<IpAddr, String>,
     /// What the log calls a pod that is not known.
@@ -42,7 +44,7 @@ pub(crate) struct About {
 impl About {
     /// None where it is open to pods that are not known.
     pub(crate) fn of(
-        model: &Model,
+        view: Arc<View>,
         links: &BTreeMap<EndpointId, String>,
         unknown: &Unknown,
         origins: &BTreeMap<u32, Origin>,
@@ -50,11 +52,12 @@ impl About {
         let Unknown::Closed(closed) = unknown else { return None };
         let (origin, _) = origins.iter().find(|(_, it)| **it == Origin::Guard(Guard::UnknownPod))?;
         let own = links.iter().flat_map(|(id, link)| {
-            let addresses = model.endpoint(*id).map_or(&[][..], |it| it.addresses.as_slice());
+            let addresses = view.model.endpoint(*id).map_or(&[][..], |it| it.addresses.as_slice());
             addresses.iter().map(move |it| (*it, link.clone()))
         });
-        let (own, known) = (own.collect(), model.addresses().collect());
-        Some(About { closed: closed.clone(), ranges: model.pod_ranges.clone(), known, own, origin: *origin })
+        let own = own.collect();
+        let services = view.model.services.iter().flat_map(Service::addresses).copied().collect();
+        Some(About { closed: closed.clone(), view, services, own, origin: *origin })
     }
 
     /// Whether a pod is behind a link of which nobody has told.
@@ -64,8 +67,12 @@ impl About {
         }
         match self.own.get(&address) {
             Some(own) => own != link,
-            None => !self.known.contains(&address) && self.ranges.iter().any(|it| it.contains(address)),
+            None => !self.is_known(address) && self.view.model.pod_ranges.iter().any(|it| it.contains(address)),
         }
+    }
+
+    fn is_known(&self, address: IpAddr) -> bool {
+        self.view.place(address) != Place::Outside || self.services.contains(&address)
     }
 }
 
@@ -206,7 +213,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use palisade_model::{Endpoint, NodeId, PodName, Readiness, Running};
+    use palisade_model::{Endpoint, Model, NodeId, PodName, Readiness, Running};
     use palisade_nft::LinkName;
 
     use super::*;
@@ -230,7 +237,8 @@ mod tests {
         let exempt = ["10.0.0.9".parse().unwrap()].into();
         let closed = Unknown::Closed(PodLinks { names, bridges: ["cni0".to_owned()].into(), exempt });
         let origins = BTreeMap::from([(7, Origin::Guard(Guard::UnknownPod))]);
-        let about = About::of(&model, &links, &closed, &origins).unwrap();
+        let view = Arc::new(View::of(&Arc::new(model), NodeId(0), &links));
+        let about = About::of(Arc::clone(&view), &links, &closed, &origins).unwrap();
         for (link, address, expected) in [
             ("tap2", "10.0.0.3", true),
             ("cali2", "10.0.0.3", false),
@@ -245,6 +253,6 @@ mod tests {
         ] {
             assert_eq!(about.is_stray(link, address.parse().unwrap()), expected, "{link} {address}");
         }
-        assert!(About::of(&model, &links, &Unknown::Open, &origins).is_none());
+        assert!(About::of(view, &links, &Unknown::Open, &origins).is_none());
     }
 }

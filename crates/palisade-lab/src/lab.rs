@@ -13,7 +13,7 @@ use palisade_agent::{
     verification,
 };
 use palisade_kernel::{KernelError, Namespace, Services};
-use palisade_model::{ContainerPort, EndpointId, Model, NodeId, PodName};
+use palisade_model::{ContainerPort, EndpointId, NodeId, PodName};
 use palisade_nft::{LinkName, NodeView, PodLinks, Unknown};
 use palisade_report::v1;
 
@@ -190,7 +190,7 @@ impl Lab {
 
     /// Policy on every node, on all at the same time as in any cluster, then Services and listeners.
     pub(crate) fn enforce_all(&mut self, step: &mut impl FnMut(String)) -> Result<Vec<String>, LabError> {
-        let (model, unknown) = (&self.plan.model, unknown(&self.plan));
+        let (model, unknown) = (&Arc::new(self.plan.model.clone()), unknown(&self.plan));
         let named = |at: usize| Some((NodeId(at), &model.nodes.get(at)?.name));
         let nodes: Vec<(NodeId, &Box<str>)> = (0..model.nodes.len()).filter_map(named).collect();
         std::thread::scope(|scope| {
@@ -225,7 +225,7 @@ impl Lab {
         let Some(id) = at.map(NodeId) else { return Ok(()) };
         if let Some(known) = self.nodes.get(node) {
             known.agent.treat_unknown(unknown(&self.plan));
-            let applied = known.agent.apply(&self.plan.model, id, self.links(id));
+            let applied = known.agent.apply(&Arc::new(self.plan.model.clone()), id, self.links(id));
             applied.map_err(|error| LabError::Agent { node: node.into(), error })?;
         }
         self.is_enforced(id);
@@ -403,7 +403,7 @@ impl Lab {
         let place = self.fabric.add_node(addresses.clone(), self.plan.network)?;
         let agent = self.start_agent(&node.name, &place)?;
         // Before it has pods: they come to a node that knows none of them.
-        let closed = agent.apply(&Model::default(), id, BTreeMap::new());
+        let closed = agent.apply(&Arc::default(), id, BTreeMap::new());
         closed.map_err(|error| LabError::Agent { node: node.name.clone(), error })?;
         let services = place.place.namespace.run(Services::open)??;
         let added = Node { agent, services, listening: Vec::new(), place, addresses };

@@ -1,10 +1,14 @@
 //! Labels and the selectors over them. The matching rules are Kubernetes' own (semantics 1.1).
 
 use std::fmt;
+use std::sync::Arc;
 
-/// The labels of one object, sorted by key, each key once.
+/// The labels of one object, sorted by key, each key once. Clones share them: a cluster has many, and they hardly ever change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Labels(Vec<(Box<str>, Box<str>)>);
+pub struct Labels(Arc<[Label]>);
+
+/// Key and value.
+type Label = (Box<str>, Box<str>);
 
 impl Labels {
     /// The value of `key`, if the object carries it. An empty value is a value.
@@ -15,19 +19,14 @@ impl Labels {
 
     /// Sets one label, replacing an earlier value.
     pub fn set(&mut self, key: &str, value: &str) {
-        match self.0.binary_search_by(|(k, _)| k.as_ref().cmp(key)) {
-            Ok(at) => {
-                if let Some(slot) = self.0.get_mut(at) {
-                    slot.1 = value.into();
-                }
-            }
-            Err(at) => self.0.insert(at, (key.into(), value.into())),
-        }
+        let mut labels = self.0.to_vec();
+        put(&mut labels, key, value);
+        self.0 = labels.into();
     }
 
     /// Removes one label, if it is there.
     pub fn remove(&mut self, key: &str) {
-        self.0.retain(|(k, _)| k.as_ref() != key);
+        self.0 = self.0.iter().filter(|(it, _)| it.as_ref() != key).cloned().collect();
     }
 
     /// Key and value of each label, in key order.
@@ -43,11 +42,18 @@ impl Labels {
 
 impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for Labels {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
-        let mut labels = Labels::default();
+        let mut labels = Vec::new();
         for (key, value) in pairs {
-            labels.set(key.as_ref(), value.as_ref());
+            put(&mut labels, key.as_ref(), value.as_ref());
         }
-        labels
+        Labels(labels.into())
+    }
+}
+
+fn put(labels: &mut Vec<Label>, key: &str, value: &str) {
+    match labels.binary_search_by(|(it, _)| it.as_ref().cmp(key)) {
+        Ok(at) => labels.get_mut(at).into_iter().for_each(|it| it.1 = value.into()),
+        Err(at) => labels.insert(at, (key.into(), value.into())),
     }
 }
 

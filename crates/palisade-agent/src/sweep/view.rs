@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use palisade_engine::selects;
 use palisade_model::{ContainerPort, Endpoint, EndpointId, Labels, Model, Node, NodeId, Place, PodName, Policy};
@@ -12,10 +13,10 @@ use palisade_nft::Address;
 const MOST_SELECTIONS: usize = 2_000_000;
 
 /// A cluster at one time, as one of its nodes sees it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct View {
-    pub(crate) model: Model,
-    pub(crate) node: NodeId,
+    pub(crate) model: Arc<Model>,
+    node: Option<NodeId>,
     /// The node's end of the link to each of its pods.
     links: BTreeMap<EndpointId, String>,
     /// Who has each address that somebody of the cluster has, as `Model::place_of` says.
@@ -101,7 +102,7 @@ impl Touched {
 
 impl View {
     /// What a node sees of a cluster. Links are the node's ends of its pods' links.
-    pub(crate) fn of(model: &Model, node: NodeId, links: &BTreeMap<EndpointId, String>) -> View {
+    pub(crate) fn of(model: &Arc<Model>, node: NodeId, links: &BTreeMap<EndpointId, String>) -> View {
         let mut places: HashMap<IpAddr, Place> = HashMap::with_capacity(model.endpoints.len());
         let rank = |place: Place| match place {
             Place::Pod(id) => (0, model.endpoint(id).map(|it| (it.running, it.readiness)), id.0),
@@ -116,7 +117,7 @@ impl View {
                 *owner = place;
             }
         }
-        View { model: model.clone(), node, links: links.clone(), places }
+        View { model: Arc::clone(model), node: Some(node), links: links.clone(), places }
     }
 
     /// Who has an address.
@@ -132,7 +133,7 @@ impl View {
     /// Whether a pod of this node has an address.
     pub(crate) fn is_own_pod(&self, address: IpAddr) -> bool {
         match self.place(address) {
-            Place::Pod(id) => self.model.endpoint(id).is_some_and(|it| it.node == Some(self.node)),
+            Place::Pod(id) => self.model.endpoint(id).is_some_and(|it| it.node.is_some() && it.node == self.node),
             Place::Node(_) | Place::Outside => false,
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -120,7 +121,7 @@ fn what_a_policy_wants_logged_is_told_once_and_passes_all_the_same() {
     let mut logging = model(&[80, 81]);
     let rule = RuleRef { policy: logging.policies[0].origin.clone(), direction: Direction::Egress, index: 0, name: None };
     logging.logged.insert(rule.clone());
-    agent.apply(&logging, NodeId(0), BTreeMap::from([(EndpointId(0), "pod1".to_owned())])).unwrap();
+    agent.apply(&Arc::new(logging), NodeId(0), BTreeMap::from([(EndpointId(0), "pod1".to_owned())])).unwrap();
     let listener = ground.node.run(|| TcpListener::bind((NODE, 80)).unwrap()).unwrap();
     let connect = |port: u16| ground.pod.run(|| TcpStream::connect((NODE, port))).unwrap();
     let deny = || ground.pod.run(|| UdpSocket::bind((POD, 0)).unwrap().send_to(b"hello there", (NODE, 9)).unwrap()).unwrap();

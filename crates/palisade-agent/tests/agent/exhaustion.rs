@@ -76,7 +76,7 @@ fn a_thousand_words_a_second_come_to_the_last_one() {
     let (_, last) = word(words - 1, &pod, &bases);
     let fresh = Ground::create().unwrap();
     let (other, _) = fresh.start().unwrap();
-    other.apply(&last, NodeId(0), links()).unwrap();
+    other.apply(&Arc::new(last), NodeId(0), links()).unwrap();
     let lines = |ground: &Ground| {
         let mut lines: Vec<String> = ground.table().lines().map(ToOwned::to_owned).collect();
         lines.sort();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -97,7 +98,7 @@ impl Ground {
 pub(crate) fn apply_nothing(agent: &Running) -> Applied {
     let mut open = model(&[]);
     open.policies.clear();
-    agent.apply(&open, NodeId(0), links()).unwrap()
+    agent.apply(&Arc::new(open), NodeId(0), links()).unwrap()
 }
 
 pub(crate) fn links() -> BTreeMap<EndpointId, String> {
@@ -131,7 +132,7 @@ pub(crate) fn model_with(rules: &str) -> Model {
 }
 
 pub(crate) fn apply(agent: &Running, ports: &[u16]) -> Applied {
-    agent.apply(&model(ports), NodeId(0), links()).unwrap()
+    agent.apply(&Arc::new(model(ports)), NodeId(0), links()).unwrap()
 }
 
 /// The next event that something is made of. Others are passed over, but a failure is one.

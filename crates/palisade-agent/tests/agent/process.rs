@@ -4,6 +4,7 @@ use std::net::UdpSocket;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Output};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -70,9 +71,9 @@ fn an_agent_with_nothing_but_the_kernel_finds_everything_as_it_was() {
         // Whoever writes a byte to a file is ended by the system (SIGXFSZ).
         setrlimit(Resource::RLIMIT_FSIZE, 0, 0).unwrap();
         let running = Running::start(&namespace, Attention::Packets, |_| {}).unwrap();
-        let first = running.apply(&with_others(&[OPEN, 82], 30), NodeId(0), links()).unwrap();
+        let first = running.apply(&Arc::new(with_others(&[OPEN, 82], 30)), NodeId(0), links()).unwrap();
         let found = running.counts().commits;
-        let second = running.apply(&with_others(&[OPEN, 83], 40), NodeId(0), links()).unwrap();
+        let second = running.apply(&Arc::new(with_others(&[OPEN, 83], 40)), NodeId(0), links()).unwrap();
         say_answer(&format!("{first:?} by {found} commits, {}", matches!(second, Applied::Changed(_))));
         return;
     }
@@ -80,7 +81,7 @@ fn an_agent_with_nothing_but_the_kernel_finds_everything_as_it_was() {
     let (running, _) = ground.start().unwrap();
     // In another order than the numbers would be given to what is left in the end.
     for (ports, others) in [(&[90, 91][..], 3), (&[OPEN], 50), (&[82], 10), (&[OPEN, 82], 30)] {
-        running.apply(&with_others(ports, others), NodeId(0), links()).unwrap();
+        running.apply(&Arc::new(with_others(ports, others)), NodeId(0), links()).unwrap();
     }
     drop(running);
     let generation = || ground.node.run(|| Nftables::open().unwrap().generation().unwrap()).unwrap();

@@ -3,6 +3,7 @@
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -121,7 +122,7 @@ fn a_full_table_of_connections_keeps_those_that_are_and_lets_no_other_begin() {
         return;
     }
     let (running, events) = ground.start().unwrap();
-    running.apply(&model_of("UDP", &[80]), NodeId(0), links()).unwrap();
+    running.apply(&Arc::new(model_of("UDP", &[80])), NodeId(0), links()).unwrap();
     let server = ground.node.run(|| UdpSocket::bind((NODE, 80)).unwrap()).unwrap();
     server.set_read_timeout(Some(DEADLINE)).unwrap();
     let shut = ground.node.run(|| UdpSocket::bind((NODE, 81)).unwrap()).unwrap();
@@ -165,7 +166,7 @@ fn a_full_table_of_connections_keeps_those_that_are_and_lets_no_other_begin() {
     let full = matches!(&told, Notice::Untracked { packets: 1.., tracking } if Some(tracking.connections) >= most);
     assert!(full, "{told:?}");
     // Policy can still be changed, and what is denied then is cut, though the table is full.
-    running.apply(&model_of("UDP", &[80, 82]), NodeId(0), links()).unwrap();
+    running.apply(&Arc::new(model_of("UDP", &[80, 82])), NodeId(0), links()).unwrap();
     assert_eq!(talk(&old, 70), 0);
     clear(&ground);
     for (word, new) in (100..).zip(&news) {
@@ -184,7 +185,7 @@ fn connections_that_nobody_answered_make_room_and_are_counted() {
         return;
     }
     let (running, _events) = ground.start().unwrap();
-    running.apply(&model_of("UDP", &[80]), NodeId(0), links()).unwrap();
+    running.apply(&Arc::new(model_of("UDP", &[80])), NodeId(0), links()).unwrap();
     let server = ground.node.run(|| UdpSocket::bind((NODE, 80)).unwrap()).unwrap();
     server.set_read_timeout(Some(DEADLINE)).unwrap();
     // Some thousand that nobody answers, and the rest that are not given up.
@@ -418,7 +419,7 @@ fn a_hook_without_room_keeps_the_table_that_is_there() {
     // An agent at work tells when it came true after all.
     drop(agent);
     let (running, events) = ground.start().unwrap();
-    (0..2).for_each(|_| assert_eq!(kept(running.apply(&model(&[80]), NodeId(0), links())), error));
+    (0..2).for_each(|_| assert_eq!(kept(running.apply(&Arc::new(model(&[80])), NodeId(0), links())), error));
     ground.nft("delete table inet crowd");
     assert_eq!(apply(&running, &[80]), Applied::TakenOver(Layout::Version(0)));
     let told: Vec<Notice> = (0..2).map(|_| notice(&events)).collect();

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -27,7 +28,7 @@ fn apply(agent: &Running, pods: &[(&str, &str, &str)]) {
     let mut model = snapshot("cluster.yaml", &pods.iter().map(manifest).collect::<String>()).model;
     model.close_ranges(&["10.9.0.0/16".parse().unwrap()], &BTreeSet::new());
     let links: BTreeMap<EndpointId, String> = pods.iter().enumerate().map(|(at, it)| (EndpointId(at), it.2.to_owned())).collect();
-    agent.apply(&model, NodeId(0), links).unwrap();
+    agent.apply(&Arc::new(model), NodeId(0), links).unwrap();
 }
 
 fn route(namespace: &Namespace, to: &str, via: NextHop, link: &str) {

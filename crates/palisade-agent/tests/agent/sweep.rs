@@ -1,6 +1,7 @@
 //! Connections that a change denies, many at once.
 
 use std::net::{IpAddr, UdpSocket};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -103,7 +104,7 @@ fn of_many_connections_those_that_are_denied_end_alone() {
     assert!(!denied.is_empty() && lives.len() > denied.len() * 10, "{} {}", denied.len(), lives.len());
     let rules = format!("{{ports: [{{protocol: UDP, port: {denied_below}, endPort: 65535}}]}}");
     let (start, spent) = (Instant::now(), spent_by("sweeper"));
-    agent.apply(&model_with(&rules), NodeId(0), links()).unwrap();
+    agent.apply(&Arc::new(model_with(&rules)), NodeId(0), links()).unwrap();
     let applied = start.elapsed();
     assert_eq!(agent.await_sweep(DEADLINE), Swept::All);
     let spent = spent_by("sweeper").saturating_sub(spent);

@@ -7,6 +7,7 @@ use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -159,7 +160,7 @@ pub fn be_agent(words: &str) -> Result<(), SoakError> {
         .map_err(|error| LabError::Start { node: name.into(), error })?;
     let links = order.links.into_iter().map(|(id, link)| (EndpointId(id), link)).collect();
     say(READY)?;
-    agent.apply(&plan.model, node, links).map_err(|error| LabError::Agent { node: name.into(), error })?;
+    agent.apply(&Arc::new(plan.model), node, links).map_err(|error| LabError::Agent { node: name.into(), error })?;
     say(DONE)
 }
 

@@ -11,7 +11,7 @@ use crate::plan::Step;
 use crate::plan::links::Links;
 use crate::plan::moves::{InForce, Moves, moves, time};
 use crate::plan::reduce::reduce;
-use crate::plan::tables::{Program, Tables, class_map, is_ingress, numbers_map, range_map, subject_map};
+use crate::plan::tables::{Classes, Program, Tables, class_map, is_ingress, numbers_map, range_map, subject_map};
 use crate::plan::transitions::{Context, Meanwhile, Transition, may_mix, transitions};
 use crate::ruleset::{Address, Chain, Ruleset, VerdictMap};
 
@@ -21,7 +21,9 @@ pub(super) fn plan(old: &Ruleset, new: &Ruleset) -> Option<Vec<Step>> {
     if !only_grows_and_shrinks(&before, &after) {
         return None;
     }
-    let (old, new) = (&Tables::read(old)?, &Tables::read(new)?);
+    let classes = Classes::of(old);
+    let classes_then = classes.changed(&before, &after);
+    let (old, new) = (&Tables::read(old, classes)?, &Tables::read(new, classes_then)?);
     if !means_the_same(old, new) {
         return None;
     }
@@ -140,7 +142,7 @@ impl Stages<'_> {
             if let Meanwhile::Meet { number, program } = &transition.meanwhile {
                 let direction = transition.direction;
                 prepared.chains.insert(program.chain.clone(), program.as_chain(direction));
-                prepared.verdicts.insert(program_map(&program.chain), VerdictMap { elements: program.leaves.clone() });
+                prepared.verdicts.insert(program_map(&program.chain), VerdictMap { elements: program.leaves.clone().into_owned() });
                 prepared.verdicts.entry(numbers_map(direction)).or_default().elements.insert(*number, program.chain.clone());
             }
         }
@@ -237,7 +239,7 @@ fn says(ranges: &BTreeMap<IpAddr, (IpAddr, u32)>, parts: &BTreeMap<IpAddr, (IpAd
 }
 
 /// A change that ended early may have told it something else.
-fn tell(map: &mut VerdictMap, program: &Program, class: u32, leaf: &str) {
+fn tell(map: &mut VerdictMap, program: &Program<'_>, class: u32, leaf: &str) {
     if leaf == program.rest {
         map.elements.remove(&class);
     } else {

@@ -109,15 +109,15 @@ fn next(address: IpAddr) -> Option<IpAddr> {
 /// Programs that subjects have: by whom they are known.
 pub(super) struct InForce<'a> {
     /// Only before the change.
-    pub(super) leaving: Vec<&'a Program>,
+    pub(super) leaving: Vec<&'a Program<'a>>,
     /// Only after it.
-    pub(super) coming: Vec<&'a Program>,
+    pub(super) coming: Vec<&'a Program<'a>>,
     /// Before and after it, with what either lists.
-    pub(super) staying: Vec<Program>,
+    pub(super) staying: Vec<Program<'a>>,
 }
 
 impl<'a> InForce<'a> {
-    pub(super) fn of(old: &'a Tables<'_>, new: &'a Tables<'_>) -> InForce<'a> {
+    pub(super) fn of(old: &'a Tables<'a>, new: &'a Tables<'a>) -> InForce<'a> {
         let mut found = InForce { leaving: Vec::new(), coming: Vec::new(), staying: Vec::new() };
         for direction in Direction::BOTH {
             let (before, after) = (old.sides.of(direction), new.sides.of(direction));

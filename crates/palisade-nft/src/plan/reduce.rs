@@ -1,5 +1,6 @@
 //! What two rulesets do not have in common: so much is looked at again and again, and the rest once.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ruleset::{AddressSet, Chain, DataMap, IntervalMap, PairSet, Ruleset, SourceSet, VerdictMap};
@@ -8,8 +9,7 @@ use crate::transaction::difference::same;
 /// Both rulesets without what is the same in both. A map that both have stays in both, if need be without elements.
 pub(super) fn reduce(old: &Ruleset, new: &Ruleset) -> (Ruleset, Ruleset) {
     let (mut before, mut after) = (Ruleset::default(), Ruleset::default());
-    before.chains = chains(old, new);
-    after.chains = chains(new, old);
+    (before.chains, after.chains) = chains(&old.chains, &new.chains);
     (before.data, after.data) = each(&old.data, &new.data, |one, other| {
         let (a, b) = differing(&one.elements, &other.elements);
         (DataMap { family: one.family, elements: a }, DataMap { family: other.family, elements: b })
@@ -37,22 +37,43 @@ pub(super) fn reduce(old: &Ruleset, new: &Ruleset) -> (Ruleset, Ruleset) {
     (before, after)
 }
 
-/// The chains that the other has not, or has otherwise.
-fn chains(of: &Ruleset, other: &Ruleset) -> BTreeMap<String, Chain> {
-    let same =
-        |name: &String, chain: &Chain| other.chains.get(name).is_some_and(|it| it.hook == chain.hook && same(&it.rules, &chain.rules));
-    of.chains.iter().filter(|(name, chain)| !same(name, chain)).map(|(name, chain)| (name.clone(), chain.clone())).collect()
+/// The chains that the other has not, or has otherwise, of each of two.
+fn chains(old: &BTreeMap<String, Chain>, new: &BTreeMap<String, Chain>) -> Both<String, Chain> {
+    differing_by(old, new, |one, other| one.hook == other.hook && same(&one.rules, &other.rules))
 }
 
 type Both<K, V> = (BTreeMap<K, V>, BTreeMap<K, V>);
 
 /// The entries that the other has not, or has otherwise, of each of two.
 fn differing<K: Ord + Clone, V: PartialEq + Clone>(old: &BTreeMap<K, V>, new: &BTreeMap<K, V>) -> Both<K, V> {
-    let missing = |from: &BTreeMap<K, V>, of: &BTreeMap<K, V>| {
-        let missing = from.iter().filter(|(key, value)| of.get(*key) != Some(*value));
-        missing.map(|(key, value)| (key.clone(), value.clone())).collect()
-    };
-    (missing(old, new), missing(new, old))
+    differing_by(old, new, V::eq)
+}
+
+fn differing_by<K: Ord + Clone, V: Clone>(old: &BTreeMap<K, V>, new: &BTreeMap<K, V>, same: impl Fn(&V, &V) -> bool) -> Both<K, V> {
+    let (mut before, mut after) = (BTreeMap::new(), BTreeMap::new());
+    for (key, one, other) in joined(old, new) {
+        if !one.zip(other).is_some_and(|(one, other)| same(one, other)) {
+            before.extend(one.map(|it| (key.clone(), it.clone())));
+            after.extend(other.map(|it| (key.clone(), it.clone())));
+        }
+    }
+    (before, after)
+}
+
+/// Each key of two, with what each has for it.
+fn joined<'a, K: Ord, V>(old: &'a BTreeMap<K, V>, new: &'a BTreeMap<K, V>) -> impl Iterator<Item = (&'a K, Option<&'a V>, Option<&'a V>)> {
+    let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
+    std::iter::from_fn(move || {
+        let order = match (old.peek(), new.peek()) {
+            (Some((one, _)), Some((other, _))) => one.cmp(other),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => return None,
+        };
+        let one = if order.is_le() { old.next() } else { None };
+        let other = if order.is_ge() { new.next() } else { None };
+        one.or(other).map(|(key, _)| (key, one.map(|it| it.1), other.map(|it| it.1)))
+    })
 }
 
 fn members<T: Ord + Clone>(old: &BTreeSet<T>, new: &BTreeSet<T>) -> (BTreeSet<T>, BTreeSet<T>) {
@@ -61,17 +82,16 @@ fn members<T: Ord + Clone>(old: &BTreeSet<T>, new: &BTreeSet<T>) -> (BTreeSet<T>
 
 fn each<V: Clone>(old: &BTreeMap<String, V>, new: &BTreeMap<String, V>, reduce: impl Fn(&V, &V) -> (V, V)) -> Both<String, V> {
     let (mut before, mut after) = (BTreeMap::new(), BTreeMap::new());
-    for (name, one) in old {
-        let (one, other) = match new.get(name) {
-            Some(other) => {
+    for (name, one, other) in joined(old, new) {
+        let (one, other) = match (one, other) {
+            (Some(one), Some(other)) => {
                 let (one, other) = reduce(one, other);
-                (one, Some(other))
+                (Some(one), Some(other))
             }
-            None => (one.clone(), None),
+            (one, other) => (one.cloned(), other.cloned()),
         };
-        before.insert(name.clone(), one);
+        before.extend(one.map(|it| (name.clone(), it)));
         after.extend(other.map(|it| (name.clone(), it)));
     }
-    after.extend(new.iter().filter(|(name, _)| !old.contains_key(*name)).map(|(name, it)| (name.clone(), it.clone())));
     (before, after)
 }

@@ -1,5 +1,6 @@
 //! A ruleset as the planner sees it: subjects with programs, programs with a leaf for each class, addresses with classes.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -13,8 +14,15 @@ use crate::ruleset::{Address, Chain, DataMap, Hook, Ruleset, Statement, Verdict}
 pub(super) struct Tables<'a> {
     pub(super) ruleset: &'a Ruleset,
     pub(super) sides: PerDirection<Side<'a>>,
-    /// Classes that some address has.
-    pub(super) classes: BTreeSet<u32>,
+    pub(super) classes: Classes,
+}
+
+/// Classes that some address has.
+#[derive(Clone, Debug)]
+pub(super) struct Classes {
+    /// How many addresses and ranges each has.
+    // INVARIANT: none has none.
+    members: BTreeMap<u32, usize>,
 }
 
 /// One direction.
@@ -23,30 +31,26 @@ pub(super) struct Side<'a> {
     pub(super) direction: Direction,
     ruleset: &'a Ruleset,
     /// By number.
-    pub(super) programs: BTreeMap<u32, Program>,
+    pub(super) programs: BTreeMap<u32, Program<'a>>,
 }
 
 /// A program by the names of its leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Program {
+pub(super) struct Program<'a> {
     pub(super) number: u32,
     pub(super) chain: String,
     pub(super) itself: String,
     pub(super) rest: String,
-    pub(super) leaves: BTreeMap<u32, String>,
+    pub(super) leaves: Cow<'a, BTreeMap<u32, String>>,
 }
 
 impl<'a> Tables<'a> {
     /// None if the ruleset is built in another way than `lower` builds one.
-    pub(super) fn read(ruleset: &'a Ruleset) -> Option<Tables<'a>> {
+    pub(super) fn read(ruleset: &'a Ruleset, classes: Classes) -> Option<Tables<'a>> {
         let side = |direction| Side::read(ruleset, direction);
         let sides = PerDirection { egress: side(Direction::Egress)?, ingress: side(Direction::Ingress)? };
-        let exact = Address::BOTH.map(|it| ruleset.data.get(&class_map(it)));
-        let ranges = Address::BOTH.map(|it| ruleset.intervals.get(&range_map(it)));
-        let exact = exact.into_iter().collect::<Option<Vec<_>>>()?.into_iter().flat_map(|it| it.elements.values().copied());
-        let ranges =
-            ranges.into_iter().collect::<Option<Vec<_>>>()?.into_iter().flat_map(|it| it.elements.values().map(|(_, number)| *number));
-        Some(Tables { ruleset, sides, classes: exact.chain(ranges).collect() })
+        let is_whole = |it| ruleset.data.contains_key(&class_map(it)) && ruleset.intervals.contains_key(&range_map(it));
+        Address::BOTH.into_iter().all(is_whole).then_some(Tables { ruleset, sides, classes })
     }
 
     /// The class of an address, if it has one.
@@ -62,6 +66,38 @@ impl<'a> Tables<'a> {
         let below = ranges.elements.range(..=address).next_back();
         below.filter(|(_, (last, _))| address <= *last).map(|(_, (_, number))| *number)
     }
+}
+
+impl Classes {
+    pub(super) fn of(ruleset: &Ruleset) -> Classes {
+        let mut numbers: Vec<u32> = numbers(ruleset).collect();
+        numbers.sort_unstable();
+        Classes { members: numbers.chunk_by(|one, other| one == other).filter_map(|it| Some((*it.first()?, it.len()))).collect() }
+    }
+
+    /// Those of another ruleset. `before` and `after` are what the two do not have in common.
+    pub(super) fn changed(&self, before: &Ruleset, after: &Ruleset) -> Classes {
+        let mut members = self.members.clone();
+        for number in numbers(after) {
+            *members.entry(number).or_default() += 1;
+        }
+        for number in numbers(before) {
+            members.entry(number).and_modify(|it| *it -= 1);
+        }
+        members.retain(|_, count| *count > 0);
+        Classes { members }
+    }
+
+    pub(super) fn contains(&self, class: &u32) -> bool {
+        self.members.contains_key(class)
+    }
+}
+
+/// The class of each known address and of each range.
+fn numbers(ruleset: &Ruleset) -> impl Iterator<Item = u32> {
+    let exact = Address::BOTH.into_iter().filter_map(|it| ruleset.data.get(&class_map(it)));
+    let ranges = Address::BOTH.into_iter().filter_map(|it| ruleset.intervals.get(&range_map(it)));
+    exact.flat_map(|it| it.elements.values().copied()).chain(ranges.flat_map(|it| it.elements.values().map(|(_, number)| *number)))
 }
 
 impl<'a> Side<'a> {
@@ -96,8 +132,8 @@ impl<'a> Side<'a> {
     }
 }
 
-impl Program {
-    fn read(ruleset: &Ruleset, direction: Direction, number: u32, name: &str) -> Option<Program> {
+impl<'a> Program<'a> {
+    fn read(ruleset: &'a Ruleset, direction: Direction, number: u32, name: &str) -> Option<Program<'a>> {
         let chain = ruleset.chains.get(name)?;
         let mut targets = chain.rules.iter().flat_map(|it| &it.statements).filter_map(|it| match it {
             Statement::Verdict(Verdict::Goto(chain)) => Some(chain.clone()),
@@ -109,7 +145,7 @@ impl Program {
             | Statement::Look(_) => None,
         });
         let (itself, rest) = (targets.next()?, targets.next_back()?);
-        let leaves = ruleset.verdicts.get(&program_map(name))?.elements.clone();
+        let leaves = Cow::Borrowed(&ruleset.verdicts.get(&program_map(name))?.elements);
         let program = Program { number, chain: name.to_owned(), itself, rest, leaves };
         (program.as_chain(direction) == *chain).then_some(program)
     }
@@ -119,9 +155,11 @@ impl Program {
     }
 
     /// The same program with what another ruleset lists for it.
-    pub(super) fn with(&self, other: &Program) -> Program {
+    pub(super) fn with(&self, other: &Program<'_>) -> Program<'a> {
         let mut both = self.clone();
-        both.leaves.extend(other.leaves.clone());
+        if both.leaves != other.leaves {
+            both.leaves.to_mut().extend(other.leaves.iter().map(|(class, leaf)| (*class, leaf.clone())));
+        }
         both
     }
 

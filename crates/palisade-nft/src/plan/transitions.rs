@@ -1,5 +1,6 @@
 //! Subjects that change their program, by way of what both the old and the new one allow.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -29,7 +30,7 @@ pub(super) enum Meanwhile {
     /// The new program: it allows no more than the old one.
     New,
     /// A program of its own.
-    Meet { number: u32, program: Program },
+    Meet { number: u32, program: Program<'static> },
 }
 
 /// What is known of both rulesets while a change is planned.
@@ -68,7 +69,7 @@ impl<'a> Context<'a> {
         let before = self.old.sides.of(direction).programs.get(&number);
         let after = self.new.sides.of(direction).programs.get(&number);
         let known = [(before, self.old), (after, self.new)].into_iter().filter(|(_, of)| of.classes.contains(&class));
-        let known: Vec<&Program> = known.filter_map(|(program, _)| program).collect();
+        let known: Vec<&Program<'_>> = known.filter_map(|(program, _)| program).collect();
         // What either lists is listed from the first step to the last.
         let listed = [before, after].into_iter().flatten().find_map(|it| it.leaves.get(&class));
         if let Some(program) = known.first() {
@@ -191,7 +192,7 @@ fn meanwhile(
             listed.insert(class, leaf);
         }
     }
-    let program = Program { number, chain: format!("{direction}-{number:08x}"), itself, rest, leaves: listed };
+    let program = Program { number, chain: format!("{direction}-{number:08x}"), itself, rest, leaves: Cow::Owned(listed) };
     Some(Meanwhile::Meet { number, program })
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::ruleset::{Chain, Hook, Match, Rule, Ruleset, Statement, Value};
+use crate::transaction::map::MapRef;
 use crate::transaction::{Change, Table, Transaction};
 
 impl Ruleset {
@@ -36,16 +37,18 @@ impl Ruleset {
             }
         }
         for (name, map) in self.maps() {
-            let known = old.map(name).filter(|_| !parts.gone_maps.contains(name.as_str()));
-            if known.is_none() {
+            if parts.staying(old, name).is_none() {
                 changes.push(Change::AddMap { name: name.clone(), kind: map.kind() });
             }
-            let elements = map.without(known);
-            changes.extend((!elements.is_empty()).then(|| Change::AddElements { map: name.clone(), elements }));
         }
         for name in &parts.rewritten {
             let rules = self.chains.get(*name).map_or(&[][..], |chain| &chain.rules);
             changes.extend(rules.iter().map(|rule| Change::AppendRule { chain: (*name).to_owned(), rule: rule.clone() }));
+        }
+        // For each chain that comes to ask a map, the kernel walks over all that is in it by then.
+        for (name, map) in self.maps() {
+            let elements = map.without(parts.staying(old, name));
+            changes.extend((!elements.is_empty()).then(|| Change::AddElements { map: name.clone(), elements }));
         }
         Transaction { table: Table::Own, changes }
     }
@@ -74,6 +77,11 @@ impl<'a> Parts<'a> {
         };
         let rewritten = new.chains.iter().filter(|(name, chain)| !stays(name, chain)).map(|(name, _)| name.as_str()).collect();
         Parts { gone_maps, gone_chains, rewritten }
+    }
+
+    /// A map that can stay as it is, but for its elements.
+    fn staying<'o>(&self, old: &'o Ruleset, name: &str) -> Option<MapRef<'o>> {
+        old.map(name).filter(|_| !self.gone_maps.contains(name))
     }
 }
 

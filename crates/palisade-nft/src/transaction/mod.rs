@@ -161,8 +161,11 @@ pub(crate) struct Places(BTreeMap<String, usize>);
 
 impl Places {
     fn next(&mut self, chain: &str) -> usize {
-        let next = self.0.entry(chain.to_owned()).or_default();
-        *next += 1;
-        *next - 1
+        if let Some(next) = self.0.get_mut(chain) {
+            *next += 1;
+            return *next - 1;
+        }
+        self.0.insert(chain.to_owned(), 1);
+        0
     }
 }

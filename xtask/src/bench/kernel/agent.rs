@@ -2,6 +2,7 @@
 //! the ruleset, which is most of it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -33,7 +34,7 @@ pub(crate) fn agent(arguments: &[&str]) -> Result<()> {
         return optimized("agent", arguments);
     }
     let before = resident("VmRSS:")?;
-    let mut model = size.model();
+    let mut model = Arc::new(size.model());
     let read = resident("VmRSS:")?;
     let node = Namespace::create().context("cannot make a network namespace (this needs root)")?;
     // A chain at ingress wants its link.
@@ -44,7 +45,7 @@ pub(crate) fn agent(arguments: &[&str]) -> Result<()> {
         }
     };
     let agent = Running::start(&node, Attention::Connections, report)?;
-    let apply = |model: &Model| -> Result<(Applied, f64)> {
+    let apply = |model: &Arc<Model>| -> Result<(Applied, f64)> {
         let start = Instant::now();
         Ok((agent.apply(model, NODE, links(model))?, start.elapsed().as_secs_f64()))
     };
@@ -57,11 +58,11 @@ pub(crate) fn agent(arguments: &[&str]) -> Result<()> {
         drop(lower(&model, &compile(&model), &view, &mut Ids::default()));
         lowered.push(start.elapsed().as_secs_f64());
         for (times, pod) in [(&mut remote, size.remote_pod(size.remote)), (&mut local, size.local_pod(LOCAL))] {
-            model.endpoints.push(pod);
+            Arc::make_mut(&mut model).endpoints.push(pod);
             let (applied, took) = apply(&model)?;
             ensure!(matches!(applied, Applied::Changed(_)), "{applied:?}");
             times.push(took);
-            model.endpoints.pop();
+            Arc::make_mut(&mut model).endpoints.pop();
             apply(&model)?;
         }
     }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, UdpSocket};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -54,8 +55,8 @@ struct Connections {
     family: Family,
     ground: Ground,
     agent: Running,
-    open: Model,
-    closed: Model,
+    open: Arc<Model>,
+    closed: Arc<Model>,
     conntrack: Conntrack,
     measured: Measured,
 }
@@ -82,7 +83,7 @@ impl Connections {
         };
         let agent = Running::start(&ground.router, Attention::Connections, report)?;
         let conntrack = ground.router.run(Conntrack::open)??;
-        let (open, closed) = (SIZE.model(), SIZE.model_open_to(last_port() - 1));
+        let (open, closed) = (Arc::new(SIZE.model()), Arc::new(SIZE.model_open_to(last_port() - 1)));
         let this = Connections { family, ground, agent, open, closed, conntrack, measured: Measured::default() };
         this.apply(&this.open)?;
         first_port_to_last().try_for_each(|port| this.call(port))?;
@@ -134,7 +135,7 @@ impl Connections {
         Ok(())
     }
 
-    fn apply(&self, model: &Model) -> Result<()> {
+    fn apply(&self, model: &Arc<Model>) -> Result<()> {
         let called = model.endpoints.iter().enumerate().filter(|(_, it)| it.addresses.first().is_some_and(|it| is_called(*it)));
         let links: BTreeMap<EndpointId, String> = called.map(|(at, _)| (EndpointId(at), TO_SERVER.to_owned())).collect();
         self.agent.apply(model, NODE, links)?;

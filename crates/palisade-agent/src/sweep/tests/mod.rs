@@ -5,6 +5,7 @@ mod view;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use palisade_model::{EndpointId, Model, NodeId, PodName};
 use palisade_testkit::check::snapshot;
@@ -26,7 +27,7 @@ pub(super) fn view(text: &str) -> View {
 pub(super) fn view_of(model: &Model) -> View {
     let own = model.endpoints.iter().enumerate().filter(|(_, it)| it.node == Some(NodeId(0)));
     let links: BTreeMap<EndpointId, String> = own.map(|(at, it)| (EndpointId(at), it.name.name.to_string())).collect();
-    View::of(model, NodeId(0), &links)
+    View::of(&Arc::new(model.clone()), NodeId(0), &links)
 }
 
 pub(super) fn address(text: &str) -> IpAddr {

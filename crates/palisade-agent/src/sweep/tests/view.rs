@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use palisade_model::{NodeId, Readiness, Running};
 
@@ -87,7 +88,7 @@ fn a_pod_of_the_same_name_on_another_link_is_another_pod() {
     let links: BTreeMap<_, _> =
         (0..).zip(&model.endpoints).map(|(at, it)| (palisade_model::EndpointId(at), format!("new-{}", it.name.name))).collect();
     let own = links.into_iter().filter(|(id, _)| model.endpoint(*id).unwrap().node == Some(NodeId(0))).collect();
-    let touched = View::of(&model, NodeId(0), &own).touched_since(&before);
+    let touched = View::of(&Arc::new(model), NodeId(0), &own).touched_since(&before);
     assert_eq!(touched.left, BTreeMap::from([(address("10.0.0.1"), name("a")), (address("10.0.0.3"), name("c"))]));
 }
 

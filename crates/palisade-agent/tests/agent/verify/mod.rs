@@ -5,6 +5,7 @@ mod ground;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use palisade_agent::{Event, Held, links_of, verification};
 use palisade_nft::{At, CtState, Effect, Packet, decode, fare, trace, verify};
@@ -150,7 +151,7 @@ fn what_leads_past_the_hooks_is_told_by_an_agent_at_work() {
     let Some(node) = Node::create() else { return };
     let (agent, events) = node.ground.start().unwrap();
     agent.treat_unknown(ground::unknown());
-    agent.apply(&node.model, node.id, node.links.clone()).unwrap();
+    agent.apply(&Arc::new(node.model.clone()), node.id, node.links.clone()).unwrap();
     let edits = [
         ("tc-filter", "tc qdisc add dev pod1 clsact; tc filter add dev pod1 ingress bpf da bytecode '1,6 0 0 0'"),
         ("xdp-program", &format!("ip link set dev pod2 xdp obj {} sec xdp", node.program.path().join("pass.o").display())),
