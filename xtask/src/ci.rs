@@ -1,7 +1,7 @@
 //! What CI runs, step by step. The first step that fails ends it.
 
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -15,6 +15,8 @@ use crate::workspace::{command, root};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
     Cargo(&'static [&'static str]),
+    /// The profile `ci` of `.config/nextest.toml`, with two slots for each CPU.
+    Nextest,
     Tidy,
     Codegen,
     /// Each target for the time that `PALISADE_FUZZ_SECONDS` says.
@@ -50,8 +52,7 @@ pub(crate) fn run() -> Result<()> {
 }
 
 fn steps(tools: Tools) -> Vec<(&'static str, Work)> {
-    let test: &[&str] =
-        if tools.nextest { &["nextest", "run", "--workspace"] } else { &["test", "--workspace", "--lib", "--bins", "--tests"] };
+    let test = if tools.nextest { Work::Nextest } else { Work::Cargo(&["test", "--workspace", "--lib", "--bins", "--tests"]) };
     let deny = if tools.deny {
         Work::Cargo(&["deny", "check", "bans", "licenses", "sources"])
     } else {
@@ -61,7 +62,7 @@ fn steps(tools: Tools) -> Vec<(&'static str, Work)> {
         ("fmt", Work::Cargo(&["fmt", "--all", "--check"])),
         ("tidy", Work::Tidy),
         ("clippy", Work::Cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])),
-        ("test", Work::Cargo(test)),
+        ("test", test),
         ("doc tests", Work::Cargo(&["test", "--doc", "--workspace"])),
         ("codegen", Work::Codegen),
         ("deny", deny),
@@ -71,13 +72,11 @@ fn steps(tools: Tools) -> Vec<(&'static str, Work)> {
 
 fn perform(root: &Path, work: Work) -> Result<()> {
     match work {
-        Work::Cargo(arguments) => {
-            let spelled = format!("cargo {}", arguments.join(" "));
-            let status = command(root, "cargo", arguments).status().with_context(|| format!("cannot run `{spelled}`"))?;
-            if !status.success() {
-                bail!("`{spelled}` ended with {status}");
-            }
-            Ok(())
+        Work::Cargo(arguments) => cargo(&mut command(root, "cargo", arguments)),
+        Work::Nextest => {
+            let slots = std::thread::available_parallelism().map_or(2, |it| it.get() * 2);
+            let words = ["nextest", "run", "--workspace", "--profile", "ci"];
+            cargo(command(root, "cargo", &words).env("NEXTEST_TEST_THREADS", slots.to_string()))
         }
         Work::Tidy => tidy::run(),
         Work::Codegen => codegen::run(codegen::Mode::Check),
@@ -93,6 +92,13 @@ fn perform(root: &Path, work: Work) -> Result<()> {
             Ok(())
         }
     }
+}
+
+fn cargo(command: &mut Command) -> Result<()> {
+    let words: Vec<String> = command.get_args().map(|it| it.to_string_lossy().into_owned()).collect();
+    let spelled = format!("cargo {}", words.join(" "));
+    let status = command.status().with_context(|| format!("cannot run `{spelled}`"))?;
+    if status.success() { Ok(()) } else { bail!("`{spelled}` ended with {status}") }
 }
 
 fn is_there(root: &Path, tool: &str) -> bool {
