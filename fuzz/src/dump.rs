@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use palisade_netlink::{Attributes, Message, Messages};
 use palisade_nft::uapi::{element, message};
 use palisade_nft::{
-    At, CtState, Dump, Expected, Match, Packet, Rule, Ruleset, Transaction, counters, decode, encode, items, listed, trace,
+    At, CtState, Dump, Expected, Match, Packet, Rule, Ruleset, Shared, Transaction, counters, decode, encode, items, listed, trace,
 };
 
 /// An input is the messages of all answers, one after the other.
@@ -74,7 +74,7 @@ fn several(condition: &Match) -> Option<Vec<u8>> {
 }
 
 fn as_kept(ruleset: &Ruleset) -> Ruleset {
-    let mut kept = Ruleset { origins: BTreeMap::new(), ..ruleset.clone() };
+    let mut kept = Ruleset { origins: Shared::default(), ..ruleset.clone() };
     for chain in kept.chains.values_mut() {
         chain.rules = chain.rules.iter().map(Rule::as_kept).collect();
     }

@@ -25,6 +25,7 @@ mod object;
 mod plan;
 mod render;
 mod ruleset;
+mod shared;
 mod sources;
 mod trace;
 mod transaction;
@@ -49,6 +50,7 @@ pub use ruleset::{
     AUDIT_GROUP, AUDIT_PREFIX, Address, AddressSet, Chain, CtState, DataMap, End, Guard, Hook, IntervalMap, LOG_GROUP, LOG_PREFIX,
     LinkName, Match, Neighbour, Origin, PairSet, Rule, Ruleset, SourceSet, Statement, Value, Verdict, VerdictMap,
 };
+pub use shared::Shared;
 pub use trace::{At, Packet, Traced, trace};
 pub use transaction::apply::{Cause, Refused, apply};
 pub use transaction::map::{Map, MapKind};

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use palisade_model::{Direction, Reason, RuleRef};
 
 use crate::layout::Layout;
+use crate::shared::Shared;
 
 /// The NFLOG group that denied packets are sent to.
 pub const LOG_GROUP: u16 = 4791;
@@ -29,7 +30,7 @@ pub struct Ruleset {
     /// What the table says of itself.
     pub layout: Layout,
     /// By name.
-    pub chains: BTreeMap<String, Chain>,
+    pub chains: Shared<BTreeMap<String, Chain>>,
     /// Address → number, by name: programs of local pods, classes of known addresses.
     pub data: BTreeMap<String, DataMap>,
     /// Address range → class, by name: everything that is no known address. Ranges of one map never overlap and cover the family.
@@ -43,7 +44,7 @@ pub struct Ruleset {
     /// Addresses, by name: those that need not be known.
     pub addresses: BTreeMap<String, AddressSet>,
     /// What the numbers in log prefixes stand for.
-    pub origins: BTreeMap<u32, Origin>,
+    pub origins: Shared<BTreeMap<u32, Origin>>,
 }
 
 /// A chain.

@@ -5,7 +5,7 @@ use std::ops::AddAssign;
 
 use palisade_engine::compile;
 use palisade_model::{EndpointId, Labels, Model, Node, NodeId};
-use palisade_nft::{Fate, Ids, LinkName, NodeView, PodLinks, Ruleset, Standing, Step, Table, Unknown, fates, lower, states, trace};
+use palisade_nft::{Fate, Ids, LinkName, NodeView, PodLinks, Ruleset, Shared, Standing, Step, Table, Unknown, fates, lower, states, trace};
 
 use crate::journeys::Journey;
 
@@ -154,7 +154,7 @@ impl<'a> Turn<'a> {
 
 /// A ruleset as a table holds it.
 pub fn as_kept(ruleset: &Ruleset) -> Ruleset {
-    let mut kept = Ruleset { origins: BTreeMap::new(), ..ruleset.clone() };
+    let mut kept = Ruleset { origins: Shared::default(), ..ruleset.clone() };
     for chain in kept.chains.values_mut() {
         chain.rules.iter_mut().for_each(|it| *it = it.as_kept());
     }

@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use palisade_kernel::{Kernel as _, KernelError, Links, Namespace, Nftables, Object, Refusal};
 use palisade_nft::{
-    Address, Chain, DataMap, Hook, IntervalMap, Rule, Ruleset, Statement, Table, Transaction, Verdict, VerdictMap, render, render_table,
+    Address, Chain, DataMap, Hook, IntervalMap, Rule, Ruleset, Shared, Statement, Table, Transaction, Verdict, VerdictMap, render,
+    render_table,
 };
 use palisade_testkit::audits::put_into_audit;
 use palisade_testkit::check::snapshot;
@@ -63,7 +64,7 @@ fn audits_read_back_as_they_were_loaded_and_stand_before_the_own_table() {
                 let text = render_table(Table::Audit, &audit.ruleset);
                 nftables.commit(&Transaction::load_into(Table::Audit, &audit.ruleset)).unwrap_or_else(|error| panic!("{error}\n{text}"));
                 let found = nftables.dump_of(Table::Audit).unwrap().unwrap();
-                let expected = Ruleset { origins: BTreeMap::new(), ..audit.ruleset.clone() };
+                let expected = Ruleset { origins: Shared::default(), ..audit.ruleset.clone() };
                 assert_eq!(found, expected, "seed {seed}\n{text}");
                 let listed = nft(&["list", "table", "inet", "palisade-audit"], "").unwrap_or_default();
                 assert!(listed.is_empty() || listed.contains("type filter hook forward priority filter - 1; policy accept;"), "{listed}");
@@ -172,7 +173,7 @@ fn chains_that_call_each_other_are_refused() {
         let chain = |to: &str| Chain { hook: None, rules: vec![Rule::to(Verdict::Jump(to.to_owned()))] };
         let base = Chain { hook: Some(Hook::Forward), ..chain("a") };
         let chains = [("a", chain("b")), ("b", chain("a")), ("forward", base)].map(|(name, chain)| (name.to_owned(), chain));
-        let ruleset = Ruleset { chains: BTreeMap::from(chains), ..Ruleset::default() };
+        let ruleset = Ruleset { chains: Shared::from(chains), ..Ruleset::default() };
         let error = nftables.load(&ruleset).unwrap_err();
         assert!(matches!(error, KernelError::Refused(_)), "{error}");
         assert_eq!(nftables.exists(), Ok(false));
@@ -198,7 +199,7 @@ fn what_nft_could_not_print_is_not_sent() {
         assert_eq!(error, "elements of map `m` cannot be written: ::1 is of the other family");
         let name = "x".repeat(70_000);
         let chains = BTreeMap::from([("a".to_owned(), Chain::default()), (name.clone(), Chain::default())]);
-        let error = nftables.load(&Ruleset { chains, ..Ruleset::default() }).unwrap_err();
+        let error = nftables.load(&Ruleset { chains: chains.into(), ..Ruleset::default() }).unwrap_err();
         assert!(matches!(&error, KernelError::Unwritable { object, .. } if *object == Object::Chain(name)), "{error}");
         assert_eq!(nftables.exists(), Ok(false));
     });
@@ -322,7 +323,7 @@ fn with_gaps() -> Ruleset {
 
 pub(crate) fn assert_read_back(name: &str, nftables: &mut Nftables, ruleset: &Ruleset) {
     let read = nftables.dump().unwrap_or_else(|error| panic!("{name}: {error}")).unwrap();
-    let expected = Ruleset { origins: BTreeMap::new(), ..ruleset.clone() };
+    let expected = Ruleset { origins: Shared::default(), ..ruleset.clone() };
     if read != expected {
         let (read, expected) = (format!("{read:#?}"), format!("{expected:#?}"));
         let differ = read.lines().zip(expected.lines()).filter(|(read, expected)| read != expected).take(20);

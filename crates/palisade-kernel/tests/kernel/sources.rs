@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use palisade_kernel::{Kernel as _, KernelError, Namespace, Nftables, Object};
 use palisade_model::EndpointId;
-use palisade_nft::{Chain, Change, Guard, Hook, Ids, LOG_PREFIX, Origin, Rule, Ruleset, Verdict};
+use palisade_nft::{Chain, Change, Guard, Hook, Ids, LOG_PREFIX, Origin, Rule, Ruleset, Shared, Verdict};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::ground::{Cluster, Detection, LIMIT, Pod, add_links, command, in_netns, lowered, model, open_links, pod, say};
@@ -145,7 +145,7 @@ fn a_link_that_is_not_there_is_refused_or_bound_when_it_comes() {
         }
         Err(error) => panic!("{error}"),
     }
-    let expected = Ruleset { origins: BTreeMap::new(), ..ruleset };
+    let expected = Ruleset { origins: Shared::default(), ..ruleset };
     let mut links = open_links(&cluster.node);
     let second = Pod::create(&mut links, 2, Detection::Off);
     let server = server(&second.namespace, SocketAddr::new(second.addresses[0], 5000));
@@ -238,7 +238,7 @@ fn a_node_with_more_links_than_a_chain_can_have_binds_all_and_none_moves() {
                 assert_eq!(changed, [&expected]);
                 nftables.commit(&transaction).unwrap();
             }
-            let expected = Ruleset { origins: BTreeMap::new(), ..ruleset.clone() };
+            let expected = Ruleset { origins: Shared::default(), ..ruleset.clone() };
             assert_eq!(nftables.dump().unwrap(), Some(expected));
         }
     });

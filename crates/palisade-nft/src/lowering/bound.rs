@@ -29,19 +29,21 @@ impl Bound {
 
     /// Whether a ruleset has them as they are.
     pub(super) fn is_in(&self, ruleset: &Ruleset) -> bool {
-        let Bound(bound) = self;
-        let count = |of: &Ruleset| of.chains.values().filter(|it| is_at_ingress(it)).count();
-        bound.sets == ruleset.sets
-            && count(bound) == count(ruleset)
-            && bound.chains.iter().all(|(name, chain)| ruleset.chains.get(name) == Some(chain))
+        self.0.sets == ruleset.sets && self.has_same_chains(ruleset)
     }
 
-    /// Puts them in the place of those that a ruleset has.
+    fn has_same_chains(&self, ruleset: &Ruleset) -> bool {
+        let count = |of: &Ruleset| of.chains.values().filter(|it| is_at_ingress(it)).count();
+        count(&self.0) == count(ruleset) && self.0.chains.iter().all(|(name, chain)| ruleset.chains.get(name) == Some(chain))
+    }
+
+    /// Puts them in the place of those that a ruleset has. Chains that are not touched stay one with those of the last ruleset.
     pub(super) fn put(self, ruleset: &mut Ruleset) {
-        let Bound(bound) = self;
-        ruleset.chains.retain(|_, it| !is_at_ingress(it));
-        ruleset.chains.extend(bound.chains);
-        ruleset.sets = bound.sets;
+        if !self.has_same_chains(ruleset) {
+            ruleset.chains.retain(|_, it| !is_at_ingress(it));
+            ruleset.chains.extend(self.0.chains);
+        }
+        ruleset.sets = self.0.sets;
     }
 }
 

@@ -66,7 +66,7 @@ pub fn decode(dump: &Dump) -> Result<Ruleset, Foreign> {
         Attributes::of_payload(&dump.table).and_then(|it| it.text(table::NAME).map(str::to_owned)).map_err(foreign(&Object::Table))?;
     let of = if name == Table::Audit.name() { Table::Audit } else { Table::Own };
     let layout = layout(&dump.table).map_err(foreign(&Object::Table))?;
-    let mut ruleset = Ruleset { layout, chains: read_chains(of, dump)?, ..Ruleset::default() };
+    let mut ruleset = Ruleset { layout, chains: read_chains(of, dump)?.into(), ..Ruleset::default() };
     let protocols = read_maps(dump, &mut ruleset)?;
     read_rules(dump, &protocols, &mut ruleset)?;
     Ok(ruleset)

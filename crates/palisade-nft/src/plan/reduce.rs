@@ -9,7 +9,8 @@ use crate::transaction::difference::same;
 /// Both rulesets without what is the same in both. A map that both have stays in both, if need be without elements.
 pub(super) fn reduce(old: &Ruleset, new: &Ruleset) -> (Ruleset, Ruleset) {
     let (mut before, mut after) = (Ruleset::default(), Ruleset::default());
-    (before.chains, after.chains) = chains(&old.chains, &new.chains);
+    let (was, is) = chains(&old.chains, &new.chains);
+    (before.chains, after.chains) = (was.into(), is.into());
     (before.data, after.data) = each(&old.data, &new.data, |one, other| {
         let (a, b) = differing(&one.elements, &other.elements);
         (DataMap { family: one.family, elements: a }, DataMap { family: other.family, elements: b })

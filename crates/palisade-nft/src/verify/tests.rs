@@ -6,7 +6,7 @@ use crate::Layout;
 use crate::ruleset::{
     Address, Chain, CtState, DataMap, End, Hook, IntervalMap, Match, PairSet, Rule, SourceSet, Statement, Value, Verdict, VerdictMap,
 };
-use crate::{Force, Policy};
+use crate::{Force, Policy, Shared};
 
 const POD: &str = "10.0.0.1";
 const FRIEND: &str = "10.0.0.2";
@@ -48,7 +48,7 @@ fn ruleset() -> Ruleset {
         |elements: &[(&str, u32)]| DataMap { family: Address::V4, elements: elements.iter().map(|(it, n)| (address(it), *n)).collect() };
     Ruleset {
         layout: Layout::CURRENT,
-        chains: BTreeMap::from([
+        chains: Shared::from([
             ("forward".to_owned(), chain(Some(Hook::Forward), forward)),
             ("ingress".to_owned(), chain(None, ingress)),
             ("p".to_owned(), chain(None, program)),
@@ -74,7 +74,7 @@ fn ruleset() -> Ruleset {
             "self4".to_owned(),
             PairSet { family: Address::V4, elements: BTreeSet::from([(address(POD), address(POD))]) },
         )]),
-        origins: BTreeMap::new(),
+        origins: Shared::default(),
     }
 }
 

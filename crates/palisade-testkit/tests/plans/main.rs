@@ -13,7 +13,7 @@ mod drawn;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use palisade_nft::{Ids, Origin, Ruleset, Standing, Statement, Step, Table, Unknown, Verdict, plan, replace, states};
+use palisade_nft::{Ids, Origin, Ruleset, Shared, Standing, Statement, Step, Table, Unknown, Verdict, plan, replace, states};
 use palisade_testkit::changes::World;
 use palisade_testkit::check::snapshot;
 use palisade_testkit::generate::generate;
@@ -168,7 +168,7 @@ fn a_change_forgets_what_another_told_programs() {
 
 /// What a change leaves that ends early: each state between both in which no other table stands.
 fn left(from: &Ruleset, to: &Ruleset) -> Vec<Ruleset> {
-    let origins: BTreeMap<u32, Origin> = from.origins.iter().chain(&to.origins).map(|(number, it)| (*number, it.clone())).collect();
+    let origins: Shared<BTreeMap<u32, Origin>> = from.origins.iter().chain(&to.origins).map(|(number, it)| (*number, it.clone())).collect();
     let segments = states(Standing::from([(Table::Own, as_kept(from))]), &plan(from, to)).unwrap();
     let mut states: Vec<Standing> = segments.into_iter().flatten().filter(|it| it.len() == 1).collect();
     states.dedup();
