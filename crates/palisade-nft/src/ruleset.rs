@@ -397,6 +397,8 @@ impl Rule {
     /// A rule with a condition.
     #[must_use]
     pub fn when(mut self, condition: Match) -> Rule {
+        // Large rulesets have many rules, and a vector that grows by itself has room for four.
+        self.matches.reserve_exact(1);
         self.matches.push(condition);
         self
     }

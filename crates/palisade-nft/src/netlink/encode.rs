@@ -80,6 +80,12 @@ fn write(batch: &mut Batch, sets: &mut Sets<'_>, object: Object, change: &Change
             writer.text(set::TABLE, own);
             writer.text(set::NAME, name);
         }),
+        // There may be as many as a cluster has pods.
+        Change::AddElements { map, elements: Map::Data(data) } => {
+            map::check_family(data).map_err(|odd| Unwritable { object: object.clone(), what: odd.0 })?;
+            let write = Elements { object, kind: message::NEW_ELEMENTS, flags: ADD, set: map, id: None, item: map::write_number };
+            write.all(batch, &data.elements);
+        }
         Change::AddElements { map, elements } => {
             let elements = elements_of(&object, elements)?;
             let write = Elements { object, kind: message::NEW_ELEMENTS, flags: ADD, set: map, id: None, item: map::write_element };
@@ -219,20 +225,20 @@ impl Sets<'_> {
 }
 
 /// How elements are written.
-struct Elements<'a> {
+struct Elements<'a, T> {
     object: Object,
     kind: u16,
     flags: u16,
     set: &'a str,
     /// Of a set that has no name yet.
     id: Option<u32>,
-    item: fn(&mut Writer, &Element),
+    item: fn(&mut Writer, T),
 }
 
-impl Elements<'_> {
-    fn all(&self, batch: &mut Batch, elements: &[Element]) {
+impl<T> Elements<'_, T> {
+    fn all(&self, batch: &mut Batch, elements: impl IntoIterator<Item = T>) {
         let own = batch.table.name();
-        let mut rest = elements.iter().peekable();
+        let mut rest = elements.into_iter().peekable();
         // A message without elements would mean all of them.
         while rest.peek().is_some() {
             batch.push(self.object.clone(), self.kind, self.flags, |writer| {
@@ -247,7 +253,7 @@ impl Elements<'_> {
     }
 
     /// Writes elements as long as there is room.
-    fn fill<'e>(&self, writer: &mut Writer, rest: &mut impl Iterator<Item = &'e Element>) {
+    fn fill(&self, writer: &mut Writer, rest: &mut impl Iterator<Item = T>) {
         let start = writer.len();
         while writer.len() - start < LIST {
             let Some(it) = rest.next() else { return };

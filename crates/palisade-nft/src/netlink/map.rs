@@ -230,6 +230,11 @@ pub(crate) fn of_map(map: &Map) -> Result<Vec<Element>, Odd> {
     }
 }
 
+/// An error if an address is not of the family of its map.
+pub(crate) fn check_family(map: &DataMap) -> Result<(), Odd> {
+    map.elements.keys().try_for_each(|it| if Address::of(*it) == map.family { Ok(()) } else { Err(of_other_family(*it)) })
+}
+
 /// The elements of a data map.
 fn of_data(map: &DataMap) -> Result<Vec<Element>, Odd> {
     map.elements.iter().map(|(it, number)| Ok(Element { key: key(*it, map.family)?, role: Role::Number(*number) })).collect()
@@ -384,6 +389,17 @@ pub(crate) fn write_element(writer: &mut Writer, it: &Element) {
     });
 }
 
+/// Writes one item of a list of elements of a data map: what `write_element` writes, from where it stands.
+pub(crate) fn write_number(writer: &mut Writer, (address, number): (&IpAddr, &u32)) {
+    writer.nest(element::ITEM, |writer| {
+        writer.nest(element::KEY, |writer| match address {
+            IpAddr::V4(it) => writer.bytes(data::VALUE, &it.octets()),
+            IpAddr::V6(it) => writer.bytes(data::VALUE, &it.octets()),
+        });
+        writer.nest(element::DATA, |writer| writer.bytes(data::VALUE, &number.to_ne_bytes()));
+    });
+}
+
 /// Writes one item of a list of elements that are to be deleted.
 pub(crate) fn write_key(writer: &mut Writer, it: &Element) {
     writer.nest(element::ITEM, |writer| {
@@ -431,8 +447,12 @@ fn key(address: IpAddr, family: Address) -> Result<Vec<u8>, Odd> {
     match (address, family) {
         (IpAddr::V4(it), Address::V4) => Ok(it.octets().to_vec()),
         (IpAddr::V6(it), Address::V6) => Ok(it.octets().to_vec()),
-        (IpAddr::V4(_) | IpAddr::V6(_), _) => Err(Odd(format!("{address} is of the other family"))),
+        (IpAddr::V4(_) | IpAddr::V6(_), _) => Err(of_other_family(address)),
     }
+}
+
+fn of_other_family(address: IpAddr) -> Odd {
+    Odd(format!("{address} is of the other family"))
 }
 
 fn address(key: &[u8], family: Address) -> Result<IpAddr, Odd> {
@@ -492,6 +512,25 @@ fn previous(address: IpAddr) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_is_written_like_any_other_element() {
+        for (family, address) in [(Address::V4, "10.0.0.1"), (Address::V6, "fd00::1")] {
+            let map = DataMap { family, elements: [(address.parse().unwrap(), 0x0102_0304)].into() };
+            let (mut one, mut other) = (Writer::default(), Writer::default());
+            map.elements.iter().for_each(|it| write_number(&mut one, it));
+            of_data(&map).unwrap().iter().for_each(|it| write_element(&mut other, it));
+            assert_eq!(one.finish(), other.finish(), "{address}");
+            assert_eq!(check_family(&map), Ok(()));
+        }
+    }
+
+    #[test]
+    fn an_address_of_the_other_family_is_refused() {
+        let map = DataMap { family: Address::V6, elements: [("10.0.0.1".parse().unwrap(), 1)].into() };
+        assert_eq!(check_family(&map), Err(Odd::new("10.0.0.1 is of the other family")));
+        assert_eq!(of_data(&map).map(drop), check_family(&map));
+    }
 
     #[test]
     fn links_and_sources_read_back() {

@@ -13,7 +13,7 @@ pub fn replace(new: &Ruleset, standing: &[Table]) -> Vec<Step> {
     let free = [Table::Next, Table::Again].into_iter().find(|it| !standing.contains(it));
     // Where all names are taken somebody died twice in a row; the oldest of them is the least of what is in force.
     let beside = free.unwrap_or(Table::Again);
-    let mut steps: Vec<Step> = load_into(beside, new).collect();
+    let mut steps = Vec::from(load_into(beside, new));
     let others = standing.iter().copied().filter(|it| *it != beside);
     for table in others {
         steps.extend(left(table));
@@ -28,20 +28,21 @@ pub fn replace(new: &Ruleset, standing: &[Table]) -> Vec<Step> {
 
 /// Puts a ruleset where no table is.
 pub fn load(new: &Ruleset) -> Vec<Step> {
-    load_into(Table::Own, new).collect()
+    load_into(Table::Own, new).into()
 }
 
 /// First all that base chains lead to, then these: ranges are in force a moment later than the rest of their commit, and whoever asks them
 /// before finds nothing.
-fn load_into(table: Table, new: &Ruleset) -> impl Iterator<Item = Step> {
+fn load_into(table: Table, new: &Ruleset) -> [Step; 3] {
     let of_base_chain = |change: &Change| match change {
         Change::AppendRule { chain, .. } => new.chains.get(chain).is_some_and(|it| it.hook.is_some()),
         Change::AddTable(_) | Change::DeleteTable | Change::FlushTable | Change::AddMap { .. } | Change::DeleteMap(_) => false,
         Change::AddChain { .. } | Change::DeleteChain(_) | Change::FlushChain(_) => false,
         Change::AddDevices { .. } | Change::DeleteDevices { .. } | Change::AddElements { .. } | Change::DeleteElements { .. } => false,
     };
-    let (rules, silent) = Transaction::load_into(table, new).changes.into_iter().partition(of_base_chain);
-    [silent, rules].map(|changes| Step::Commit(Transaction { table, changes })).into_iter().chain([Step::Grace])
+    let mut silent = Transaction::load_into(table, new);
+    let rules = Transaction { table, changes: silent.changes.extract_if(.., |it| of_base_chain(it)).collect() };
+    [Step::Commit(silent), Step::Commit(rules), Step::Grace]
 }
 
 fn left(table: Table) -> [Step; 2] {

@@ -52,6 +52,9 @@ fn differing<K: Ord + Clone, V: PartialEq + Clone>(old: &BTreeMap<K, V>, new: &B
 
 fn differing_by<K: Ord + Clone, V: Clone>(old: &BTreeMap<K, V>, new: &BTreeMap<K, V>, same: impl Fn(&V, &V) -> bool) -> Both<K, V> {
     let (mut before, mut after) = (BTreeMap::new(), BTreeMap::new());
+    if std::ptr::eq(old, new) {
+        return (before, after);
+    }
     for (key, one, other) in joined(old, new) {
         if !one.zip(other).is_some_and(|(one, other)| same(one, other)) {
             before.extend(one.map(|it| (key.clone(), it.clone())));

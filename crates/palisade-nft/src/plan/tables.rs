@@ -1,7 +1,8 @@
 //! A ruleset as the planner sees it: subjects with programs, programs with a leaf for each class, addresses with classes.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::net::IpAddr;
 
 use palisade_model::{Direction, PerDirection};
@@ -22,7 +23,7 @@ pub(super) struct Tables<'a> {
 pub(super) struct Classes {
     /// How many addresses and ranges each has.
     // INVARIANT: none has none.
-    members: BTreeMap<u32, usize>,
+    members: HashMap<u32, usize, BuildHasherDefault<AsItIs>>,
 }
 
 /// One direction.
@@ -70,9 +71,11 @@ impl<'a> Tables<'a> {
 
 impl Classes {
     pub(super) fn of(ruleset: &Ruleset) -> Classes {
-        let mut numbers: Vec<u32> = numbers(ruleset).collect();
-        numbers.sort_unstable();
-        Classes { members: numbers.chunk_by(|one, other| one == other).filter_map(|it| Some((*it.first()?, it.len()))).collect() }
+        let mut members: HashMap<u32, usize, _> = HashMap::default();
+        for number in numbers(ruleset) {
+            *members.entry(number).or_default() += 1;
+        }
+        Classes { members }
     }
 
     /// Those of another ruleset. `before` and `after` are what the two do not have in common.
@@ -90,6 +93,25 @@ impl Classes {
 
     pub(super) fn contains(&self, class: &u32) -> bool {
         self.members.contains_key(class)
+    }
+}
+
+/// Numbers come from a hash, and need no other.
+#[derive(Debug, Default)]
+struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |hash, byte| (hash << 8) ^ u64::from(*byte));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        // Tables are filled by the lower bits, and tell entries apart by the upper ones.
+        self.0 = u64::from(number) << 32 | u64::from(number);
     }
 }
 
