@@ -75,11 +75,21 @@ impl Names {
 /// A packet is denied by a rule that accepts only when that rule accepts nothing but names.
 pub(crate) fn by(model: &Model, direction: Direction, reason: Reason) -> DeniedBy {
     let Reason::Rule(rule) = &reason else { return DeniedBy::Policy { direction, reason } };
-    let policy = model.policies.iter().find(|it| it.origin == rule.policy);
+    let policy = named(model, &rule.policy);
     match policy.and_then(|it| it.rules.of(rule.direction).iter().find(|it| it.index == rule.index)).map(|it| it.action) {
         Some(Action::Accept) => DeniedBy::UnresolvedName { direction, rule: rule.clone() },
         Some(Action::Deny | Action::Pass) | None => DeniedBy::Policy { direction, reason },
     }
+}
+
+/// The policy of a name. Most are NetworkPolicies, which stand together in the order of their names: a node may have to find thousands.
+fn named<'m>(model: &'m Model, origin: &palisade_model::PolicyRef) -> Option<&'m palisade_model::Policy> {
+    use palisade_model::{Policy, Tier};
+    let first = model.policies.partition_point(|it| it.tier < Tier::NetworkPolicy);
+    let network = model.policies.get(first..).unwrap_or(&[]);
+    let is_before = |it: &Policy| it.tier == Tier::NetworkPolicy && (&it.origin.name, &it.origin) < (&origin.name, origin);
+    let found = network.get(network.partition_point(is_before)).filter(|it| it.origin == *origin);
+    found.or_else(|| model.policies.iter().find(|it| it.origin == *origin))
 }
 
 #[cfg(test)]
@@ -166,6 +176,34 @@ mod tests {
             DeniedBy::Unknown(4),
         ];
         assert_eq!([0, 1, 2, 3, 4].map(|it| names.origin(it)), expected);
+    }
+
+    #[test]
+    fn a_policy_is_found_wherever_it_stands() {
+        let policy = |(tier, name): (Tier, &str)| {
+            let kind = if tier == Tier::NetworkPolicy { PolicyKind::NetworkPolicy } else { PolicyKind::ClusterNetworkPolicy };
+            let namespace = (tier == Tier::NetworkPolicy).then(|| "shop".into());
+            Policy {
+                origin: PolicyRef { kind, namespace, name: name.into() },
+                shape: palisade_model::Shape::Only,
+                tier,
+                rank: 0,
+                subject: Subject::Unknown,
+                isolates: PerDirection::default(),
+                rules: PerDirection::default(),
+            }
+        };
+        let network = ["a", "b", "c", "d", "e"].map(|it| (Tier::NetworkPolicy, it));
+        let all = [(Tier::Admin, "a"), (Tier::Admin, "z")].into_iter().chain(network).chain([(Tier::Baseline, "c")]);
+        let in_order: Vec<Policy> = all.map(policy).collect();
+        let backwards: Vec<Policy> = in_order.iter().rev().cloned().collect();
+        for policies in [in_order, backwards] {
+            let model = Model { policies, ..Model::default() };
+            for it in &model.policies {
+                assert_eq!(named(&model, &it.origin), Some(it));
+            }
+            assert_eq!(named(&model, &policy((Tier::NetworkPolicy, "bb")).origin), None);
+        }
     }
 
     #[test]
