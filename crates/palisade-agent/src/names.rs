@@ -161,7 +161,7 @@ mod tests {
             isolates,
             rules,
         };
-        let model = Model { policies: vec![read], ..Model::default() };
+        let model = Model { policies: vec![read].into(), ..Model::default() };
         let direction = Direction::Egress;
         let rule = |index| RuleRef { policy: policy.clone(), direction, index, name: None };
         let reason = |index| Reason::Rule(rule(index));
@@ -198,7 +198,7 @@ mod tests {
         let in_order: Vec<Policy> = all.map(policy).collect();
         let backwards: Vec<Policy> = in_order.iter().rev().cloned().collect();
         for policies in [in_order, backwards] {
-            let model = Model { policies, ..Model::default() };
+            let model = Model { policies: policies.into(), ..Model::default() };
             for it in &model.policies {
                 assert_eq!(named(&model, &it.origin), Some(it));
             }

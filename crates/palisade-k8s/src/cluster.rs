@@ -43,6 +43,7 @@ pub(crate) fn model<'o>(objects: impl Iterator<Item = (&'o ObjectKey, &'o Body)>
         endpoint.node = owners.node_of.get(&endpoint.name).and_then(|name| order.get(name)).copied();
     }
     model.nodes = nodes.into_values().collect();
+    model.share_labels();
     model
 }
 

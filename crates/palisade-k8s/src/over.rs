@@ -119,7 +119,7 @@ mod tests {
     fn a_refused_object_takes_the_one_before_it_away() {
         let snapshot =
             with("{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: p, namespace: x}, spec: {podSelectr: {}}}");
-        assert_eq!(snapshot.model.policies, []);
+        assert_eq!(*snapshot.model.policies, []);
         assert!(snapshot.diagnostics.iter().any(|it| it.severity == Severity::Error));
     }
 

@@ -1,6 +1,6 @@
 //! The cluster as policy sees it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,6 +11,7 @@ use crate::labels::{LabelSelector, Labels};
 use crate::network::IpBlock;
 use crate::origin::{PolicyRef, RuleRef};
 use crate::policy::{Peer, PeerSet, Policy, PortProtocol};
+use crate::shared::Shared;
 
 /// Everything a verdict can depend on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub struct Model {
     /// Services, in name order.
     pub services: Vec<Service>,
     /// Policies, ordered by tier, rank and name.
-    pub policies: Vec<Policy>,
+    pub policies: Shared<Vec<Policy>>,
     /// Where pods have their addresses from. What is there and is nobody's is a pod that is not known yet. Only who enforces policy says so: empty, it is
     /// the outside.
     pub pod_ranges: Vec<IpBlock>,
@@ -244,6 +245,17 @@ impl Service {
 }
 
 impl Model {
+    /// Has pods with the same labels, which replicas are, keep them once.
+    pub fn share_labels(&mut self) {
+        let mut known: HashSet<Labels> = HashSet::new();
+        for endpoint in &mut self.endpoints {
+            match known.get(&endpoint.labels) {
+                Some(labels) => endpoint.labels = labels.clone(),
+                None => drop(known.insert(endpoint.labels.clone())),
+            }
+        }
+    }
+
     /// Every address that somebody of the cluster has: pods, nodes and Services.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         let pods = self.endpoints.iter().flat_map(|it| &it.addresses);

@@ -13,6 +13,7 @@ mod network;
 mod origin;
 mod policy;
 mod relative;
+mod shared;
 
 pub use cluster::{
     ContainerPort, Endpoint, EndpointId, HostPod, Model, Namespace, Node, NodeId, Owner, PodName, Reached, Readiness, Running, Service,
@@ -25,3 +26,4 @@ pub use network::{DomainPattern, Family, IpBlock};
 pub use origin::{Action, Direction, PerDirection, PolicyKind, PolicyRef, RuleRef, Tier};
 pub use policy::{FailClosed, NamespaceSet, Peer, PeerSet, Policy, PortMatch, PortProtocol, PortSet, Ports, Rule, Shape, Subject};
 pub use relative::{RelativeNamespaces, RelativePods, RelativeSelector};
+pub use shared::Shared;

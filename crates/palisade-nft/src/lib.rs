@@ -25,7 +25,6 @@ mod object;
 mod plan;
 mod render;
 mod ruleset;
-mod shared;
 mod sources;
 mod trace;
 mod transaction;
@@ -44,13 +43,13 @@ pub use netlink::encode::encode;
 pub use netlink::examine::{Examined, Force, Policy, Stance, examine};
 pub use netlink::uapi;
 pub use object::{Foreign, Object, Unwritable};
+pub use palisade_model::Shared;
 pub use plan::{Step, load, plan, replace};
 pub use render::{render, render_table};
 pub use ruleset::{
     AUDIT_GROUP, AUDIT_PREFIX, Address, AddressSet, Chain, CtState, DataMap, End, Guard, Hook, IntervalMap, LOG_GROUP, LOG_PREFIX,
     LinkName, Match, Neighbour, Origin, PairSet, Rule, Ruleset, SourceSet, Statement, Value, Verdict, VerdictMap,
 };
-pub use shared::Shared;
 pub use trace::{At, Packet, Traced, trace};
 pub use transaction::apply::{Cause, Refused, apply};
 pub use transaction::map::{Map, MapKind};

@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 use std::net::IpAddr;
 
-use palisade_model::{Direction, Reason, RuleRef};
+use palisade_model::{Direction, Reason, RuleRef, Shared};
 
 use crate::layout::Layout;
-use crate::shared::Shared;
 
 /// The NFLOG group that denied packets are sent to.
 pub const LOG_GROUP: u16 = 4791;

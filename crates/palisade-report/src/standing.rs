@@ -77,7 +77,7 @@ mod tests {
             policy("a", PolicyKind::AdminNetworkPolicy, Shape::Late, 990),
             policy("default", PolicyKind::BaselineAdminNetworkPolicy, Shape::Late, 1001),
         ];
-        let model = Model { policies, ..Model::default() };
+        let model = Model { policies: policies.into(), ..Model::default() };
         let origin = |name: &str| model.policies.iter().find(|it| &*it.origin.name == name).unwrap().origin.clone();
         let told = |in_order: &[&str], name: &str| {
             standing(&model, &in_order.iter().map(|it| origin(it)).collect::<Vec<_>>(), &origin(name)).unwrap_or_default()

@@ -23,7 +23,7 @@ fn cluster(policies: &[Policy]) -> Model {
         running: palisade_model::Running::Yes,
     };
     let endpoints = vec![pod("web", 0), pod("db", 1)];
-    Model { endpoints, policies: policies.to_vec(), ..Model::default() }
+    Model { endpoints, policies: policies.to_vec().into(), ..Model::default() }
 }
 
 fn flow(from: Place, to: Place) -> Flow {

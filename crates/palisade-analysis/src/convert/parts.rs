@@ -66,7 +66,7 @@ pub(super) fn plain<'p>(model: &Model, policies: impl IntoIterator<Item = &'p Po
         let asked = asked.get_or_insert_with(|| model.clone());
         asked.endpoints.truncate(there);
         asked.endpoints.extend(possible(model, policy));
-        asked.policies = vec![policy.clone()];
+        asked.policies = vec![policy.clone()].into();
         found.extend(without_relations(asked).into_owned());
     }
     found

@@ -31,7 +31,7 @@ fn policy(kind: PolicyKind, name: &str, tier: Tier, rank: i64, ingress: Vec<Rule
 }
 
 fn model(policies: Vec<Policy>) -> Model {
-    Model { policies, ..Model::default() }
+    Model { policies: policies.into(), ..Model::default() }
 }
 
 /// Name, rank and number of ingress rules of what is written.
@@ -61,7 +61,7 @@ fn parts_without_room_are_asked_by_name() {
     let mut full: Vec<Policy> =
         (0..=1000).map(|rank| policy(PolicyKind::ClusterNetworkPolicy, &format!("c{rank}"), Tier::Admin, rank, Vec::new())).collect();
     full.splice(1..1, model.policies);
-    let model = Model { policies: full, ..Model::default() };
+    let model = Model { policies: full.into(), ..Model::default() };
     let converted = convert(&model, &Objects::default(), Target::ClusterNetworkPolicy, None, Unsayable::Dropped);
     assert_eq!(written(&converted), [("long", 0, 25), ("long-2", 0, 5)]);
     assert!(converted.losses.iter().any(|it| it.path == "spec.priority" && it.weight == Weight::Form), "{:#?}", converted.losses);

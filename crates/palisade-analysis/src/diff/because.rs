@@ -189,7 +189,7 @@ impl ByNamespace {
                 Some(known) => known,
                 None => self.cluster.iter().cloned().chain(self.own.remove(&namespace).unwrap_or_default()).collect(),
             };
-            let before = std::mem::replace(&mut self.model.policies, of_namespace);
+            let before = std::mem::replace(&mut *self.model.policies, of_namespace);
             if let Some(left) = self.at.replace(namespace) {
                 self.ready.insert(left, before);
             }

@@ -8,7 +8,7 @@ use super::{Diff, Filter, Focus, Group, Version};
 
 /// Pods, written `namespace/name key=value …`, and policies.
 fn model(pods: &[&str], policies: Vec<Policy>) -> Model {
-    let mut model = Model { policies, ..Model::default() };
+    let mut model = Model { policies: policies.into(), ..Model::default() };
     for pod in pods {
         let (name, labels) = pod.split_once(' ').unwrap_or((pod, ""));
         let (namespace, name) = name.split_once('/').unwrap();

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use palisade_engine::{Compared, selects};
-use palisade_model::{Direction, EndpointId, Model, NamespaceSet, PerDirection, Place, Policy, Subject};
+use palisade_model::{Direction, EndpointId, Model, NamespaceSet, PerDirection, Place, Policy, Shared, Subject};
 
 /// The model and what was worked out about it.
 pub(super) struct Ground<'m> {
@@ -39,7 +39,7 @@ impl<'m> Ground<'m> {
             endpoints: model.endpoints.clone(),
             nodes: model.nodes.clone(),
             services: model.services.clone(),
-            policies: Vec::new(),
+            policies: Shared::default(),
             pod_ranges: model.pod_ranges.clone(),
             node_ranges: model.node_ranges.clone(),
             completed: model.completed.clone(),

@@ -45,7 +45,7 @@ pub(super) fn hostile(model: &Model, choice: &Choice, addresses: &[IpAddr]) -> V
 
 fn stage(model: &Model, choice: &Choice, addresses: &[IpAddr], passing: Passing, passes: &mut bool) -> Hostile {
     let mut stage = model.clone();
-    for policy in &mut stage.policies {
+    for policy in stage.policies.iter_mut() {
         let PerDirection { egress, ingress } = &mut policy.rules;
         for rule in egress.iter_mut().chain(ingress) {
             *passes |= worst(rule, choice, passing);

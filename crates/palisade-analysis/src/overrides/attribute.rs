@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use palisade_engine::{PortSetId, PortSets, Selecting, Traffic, decide_direction_among, selects};
 use palisade_model::{
     Action, Direction, End, Endpoint, EndpointId, Family, Flow, Model, NamespaceSet, Path, Peer, PeerSet, Place, Policy, PortMatch,
-    PortProtocol, PortSet, Protocol, Reason, Rule, RuleRef, Subject, Tier, Verdict,
+    PortProtocol, PortSet, Protocol, Reason, Rule, RuleRef, Shared, Subject, Tier, Verdict,
 };
 
 use super::{Overridden, What};
@@ -42,7 +42,7 @@ impl<'w> Attributing<'w> {
         action: Action,
         spoken: &'w Model,
     ) -> Attributing<'w> {
-        let mut model = Model { policies: Vec::new(), services: Vec::new(), ..read.clone() };
+        let mut model = Model { policies: Shared::default(), services: Vec::new(), ..read.clone() };
         let mut twins = BTreeMap::new();
         let met: BTreeSet<Id> = compared.lines.iter().flat_map(|it| it.from.kinds.iter().chain(&it.to.kinds)).copied().collect();
         for kind in met.into_iter().filter_map(|it| compared.members.kind(it)).filter(|it| !it.lone) {

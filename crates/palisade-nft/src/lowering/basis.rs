@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use palisade_model::{IpBlock, Labels, Model, NodeId, Policy, RuleRef};
+use palisade_model::{IpBlock, Labels, Model, NodeId, Policy, RuleRef, Shared};
 
 use crate::lower::NodeView;
 use crate::unknown::Unknown;
@@ -14,7 +14,7 @@ pub(super) struct Basis {
     node: NodeId,
     unknown: Unknown,
     links: Links,
-    policies: Vec<Policy>,
+    policies: Shared<Vec<Policy>>,
     logged: BTreeSet<RuleRef>,
     pod_ranges: Vec<IpBlock>,
     nodes: Vec<(Labels, Vec<IpAddr>)>,

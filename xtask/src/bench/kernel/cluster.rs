@@ -94,17 +94,20 @@ impl Size {
             host_pods: Vec::new(),
             assumed: false,
         };
-        Model {
+        let mut model = Model {
             namespaces: BTreeMap::from([(NAMESPACE.into(), namespace)]),
             endpoints,
             nodes: vec![node("node-a", 1), node("node-b", 2)],
             services: Vec::new(),
-            policies,
+            policies: policies.into(),
             pod_ranges: Vec::new(),
             node_ranges: Vec::new(),
             completed: Vec::new(),
             ..Model::default()
-        }
+        };
+        // As whoever reads objects does.
+        model.share_labels();
+        model
     }
 
     /// The pod at a place of the node. One more than there are is one more replica.

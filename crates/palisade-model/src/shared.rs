@@ -1,11 +1,11 @@
-//! What rulesets have in common.
+//! What copies of something have in common.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// A value that is copied when one of its owners changes it, and not before. Large rulesets differ from the last one in little.
+/// A value that is copied when one of its owners changes it, and not before. Large models and rulesets differ from the last one in little.
 #[derive(Default)]
 pub struct Shared<T>(Arc<T>);
 
