@@ -50,13 +50,9 @@ pub(crate) fn agent(arguments: &[&str]) -> Result<()> {
         Ok((agent.apply(model, NODE, links(model))?, start.elapsed().as_secs_f64()))
     };
     let first = apply(&model)?.1;
-    let (now, most) = (resident("VmRSS:")?, resident("VmHWM:")?);
+    let (now, loaded) = (resident("VmRSS:")?, resident("VmHWM:")?);
     let (mut lowered, mut remote, mut local) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..PODS {
-        let start = Instant::now();
-        let view = NodeView { node: NODE, links: links(&model), unknown: Unknown::Closed(PodLinks::default()) };
-        drop(lower(&model, &compile(&model), &view, &mut Ids::default()));
-        lowered.push(start.elapsed().as_secs_f64());
         for (times, pod) in [(&mut remote, size.remote_pod(size.remote)), (&mut local, size.local_pod(LOCAL))] {
             Arc::make_mut(&mut model).endpoints.push(pod);
             let (applied, took) = apply(&model)?;
@@ -65,6 +61,14 @@ pub(crate) fn agent(arguments: &[&str]) -> Result<()> {
             Arc::make_mut(&mut model).endpoints.pop();
             apply(&model)?;
         }
+    }
+    // Before anything that only this bench does.
+    let most = resident("VmHWM:")?;
+    for _ in 0..PODS {
+        let start = Instant::now();
+        let view = NodeView { node: NODE, links: links(&model), unknown: Unknown::Closed(PodLinks::default()) };
+        drop(lower(&model, &compile(&model), &view, &mut Ids::default()));
+        lowered.push(start.elapsed().as_secs_f64());
     }
     let baseline = Spread::of(&lowered)?;
     let of = |spread: Spread| Some(spread.median / baseline.median);
@@ -77,9 +81,11 @@ pub(crate) fn agent(arguments: &[&str]) -> Result<()> {
     ];
     let title = format!("an agent with {} policies and {} addresses, elapsed", size.policies, size.remote + LOCAL);
     print!("{}", Table { title: &title, unit: "ms", scale: 1e3, digits: 1 }.text(&lines));
-    println!("\nmemory of the process: {before} MiB at the start, {read} with the model, {now} with what is in force, {most} at most");
-    let judged = if most <= MEGABYTES { Judged::Met } else { Judged::Missed };
-    line("the process at most", &format!("at most {MEGABYTES} MB"), &format!("{most} MiB"), judged);
+    println!("\nmemory of the process: {before} MiB at the start, {read} with the model, {now} with what is in force");
+    for (when, mebibytes) in [("the process, until all is loaded", loaded), ("the same with pods that come and go", most)] {
+        let judged = if mebibytes << 20 <= MEGABYTES * 1_000_000 { Judged::Met } else { Judged::Missed };
+        line(when, &format!("at most {MEGABYTES} MB"), &format!("{mebibytes} MiB"), judged);
+    }
     Ok(())
 }
 
