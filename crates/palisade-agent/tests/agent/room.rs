@@ -296,7 +296,7 @@ fn a_transaction_that_the_socket_has_no_room_for_changes_nothing() {
 /// The usual pod and so many others elsewhere.
 fn with(others: u32) -> Model {
     let mut model = model(&[80]);
-    let pod = model.endpoints[0].clone();
+    let pod = model.endpoints.first().unwrap().clone();
     model.endpoints.extend((0..others).map(|at| Endpoint {
         name: PodName { namespace: "x".into(), name: format!("far-{at}").into() },
         addresses: vec![std::net::Ipv4Addr::from_bits(0x0a64_0000 + at).into()],
