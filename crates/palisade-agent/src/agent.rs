@@ -3,11 +3,11 @@
 //! Nothing here decides a verdict, waits or starts a thread. Whoever holds the agent says when.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use nix::errno::Errno;
 use palisade_kernel::{Kernel, KernelError};
-use palisade_model::{EndpointId, Model, NodeId};
+use palisade_model::{EndpointId, Model, NodeId, Shared};
 use palisade_nft::{
     Layout, Lowering, NodeView, Origin, PodLinks, Ruleset, Statement, Step, Table, Transaction, Unknown, Verdict, apply, load, plan,
     replace,
@@ -209,8 +209,8 @@ impl<K: Kernel> Agent<K> {
     }
 
     /// What the numbers in log prefixes stand for.
-    pub fn origins(&self) -> &BTreeMap<u32, Origin> {
-        static NONE: BTreeMap<u32, Origin> = BTreeMap::new();
+    pub fn origins(&self) -> &Shared<BTreeMap<u32, Origin>> {
+        static NONE: LazyLock<Shared<BTreeMap<u32, Origin>>> = LazyLock::new(Shared::default);
         self.wanted.as_ref().map_or(&NONE, |it| &it.origins)
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use palisade_model::{Action, Direction, Model, NodeId, Place, Reason};
+use palisade_model::{Action, Direction, Model, NodeId, Place, Reason, Shared};
 use palisade_nft::{Guard, Origin};
 
 use crate::acceptance::AcceptedBy;
@@ -15,8 +15,8 @@ use crate::sweep::View;
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     view: Arc<View>,
-    origins: BTreeMap<u32, DeniedBy>,
-    accepting: BTreeMap<u32, AcceptedBy>,
+    origins: Shared<BTreeMap<u32, DeniedBy>>,
+    accepting: Shared<BTreeMap<u32, AcceptedBy>>,
 }
 
 impl Names {
@@ -39,6 +39,20 @@ impl Names {
             }
         }
         names
+    }
+
+    /// Goes on to the cluster as it is after a change, and to the `origins` of the ruleset that came of it. What the one `before` denied may still be on its
+    /// way, so its origins keep their names.
+    pub(crate) fn follow(&mut self, view: Arc<View>, before: &BTreeMap<u32, Origin>, origins: &Shared<BTreeMap<u32, Origin>>) {
+        // Most changes are pods that come and go, and then nothing but the view is another.
+        let same = std::ptr::eq(before, &**origins) && self.view.model.policies == view.model.policies;
+        if same && !origins.is_empty() {
+            self.view = view;
+        } else {
+            let mut both = BTreeMap::clone(before);
+            both.extend(origins.iter().map(|(number, origin)| (*number, origin.clone())));
+            *self = Names::in_view(view, &both);
+        }
     }
 
     /// The source of a packet, whose name is not its sender's if it is forged.
@@ -176,6 +190,50 @@ mod tests {
             DeniedBy::Unknown(4),
         ];
         assert_eq!([0, 1, 2, 3, 4].map(|it| names.origin(it)), expected);
+    }
+
+    #[test]
+    fn names_follow_pods_and_policies() {
+        let (direction, policy) =
+            (Direction::Egress, PolicyRef { kind: PolicyKind::ClusterNetworkPolicy, namespace: None, name: "x".into() });
+        let rule = RuleRef { policy: policy.clone(), direction, index: 0, name: None };
+        let view = |action, pods: &[&str]| {
+            let rules = vec![Rule { index: 0, name: None, action, peers: PeerSet::Any, ports: PortSet::Any, fail_closed: None }];
+            let read = Policy {
+                origin: policy.clone(),
+                shape: palisade_model::Shape::Only,
+                tier: Tier::Admin,
+                rank: 0,
+                subject: Subject::Unknown,
+                isolates: PerDirection::default(),
+                rules: PerDirection { egress: rules, ingress: Vec::new() },
+            };
+            let endpoints = pods.iter().map(|it| pod(it, Running::Yes, &[it])).collect();
+            let model = Model { endpoints, policies: vec![read].into(), ..Model::default() };
+            Arc::new(View::of(&Arc::new(model), NodeId(0), &BTreeMap::new()))
+        };
+        let is_pod = |names: &Names, address: &str| matches!(names.side(address.parse().unwrap()).name, Name::Pod(_));
+        let origin = Origin::Policy { direction, reason: Reason::Rule(rule.clone()) };
+        let first: Shared<BTreeMap<u32, Origin>> = [(1, origin.clone())].into();
+        let (mut names, none) = (Names::default(), BTreeMap::new());
+        names.follow(view(Action::Accept, &["10.0.0.1"]), &none, &first);
+        let unresolved = DeniedBy::UnresolvedName { direction, rule: rule.clone() };
+        assert_eq!((names.origin(1), is_pod(&names, "10.0.0.1"), is_pod(&names, "10.0.0.2")), (unresolved.clone(), true, false));
+        // A pod comes and nothing else changes.
+        names.follow(view(Action::Accept, &["10.0.0.1", "10.0.0.2"]), &first, &first);
+        assert_eq!((names.origin(1), is_pod(&names, "10.0.0.2")), (unresolved, true));
+        // The rule says something else, under the same number.
+        names.follow(view(Action::Deny, &[]), &first, &first);
+        let denied = DeniedBy::Policy { direction, reason: Reason::Rule(rule) };
+        assert_eq!((names.origin(1), is_pod(&names, "10.0.0.1")), (denied.clone(), false));
+        // What is on its way keeps its name for one change.
+        let second: Shared<BTreeMap<u32, Origin>> = [(2, origin)].into();
+        names.follow(view(Action::Deny, &[]), &first, &second);
+        assert_eq!([1, 2].map(|it| names.origin(it)), [denied.clone(), denied.clone()]);
+        names.follow(view(Action::Deny, &[]), &second, &first);
+        let third: Shared<BTreeMap<u32, Origin>> = [(3, Origin::Guard(Guard::ForgedNode))].into();
+        names.follow(view(Action::Deny, &[]), &first, &third);
+        assert_eq!([1, 2].map(|it| names.origin(it)), [denied, DeniedBy::Unknown(2)]);
     }
 
     #[test]

@@ -287,12 +287,10 @@ impl Running {
         })?;
         // Nobody reads what was denied between the change and its names.
         let mut names = self.shared.names.write().unwrap_or_else(PoisonError::into_inner);
-        let mut origins = agent.origins().clone();
+        let before = agent.origins().clone();
         let in_vain = agent.in_vain();
         let applied = agent.apply(model, node, links.clone())?;
-        // What the table before denied may still be on its way.
-        origins.extend(agent.origins().iter().map(|(number, origin)| (*number, origin.clone())));
-        *names = Names::in_view(Arc::clone(&view), &origins);
+        names.follow(Arc::clone(&view), &before, agent.origins());
         drop(names);
         if let Applied::TakenOver(layout) = applied {
             (self.report)(Event::Noticed(Notice::TookOver(layout)));

@@ -214,6 +214,9 @@ enum Selected {
 
 /// Adds the addresses of pods that a policy selects, or selected, that is not what it was.
 fn selected(before: &View, after: &View, addresses: &mut HashSet<IpAddr>) -> Selected {
+    if before.model.policies == after.model.policies {
+        return Selected::Found;
+    }
     let [old, new] = [before, after].map(|view| view.model.policies.iter().map(|it| (&it.origin, it)).collect::<BTreeMap<_, _>>());
     for (view, own, other) in [(before, &old, &new), (after, &new, &old)] {
         let changed: Vec<&Policy> = own.iter().filter(|(origin, it)| other.get(*origin) != Some(it)).map(|(_, it)| *it).collect();
