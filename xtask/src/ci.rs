@@ -79,7 +79,7 @@ fn perform(root: &Path, work: Work) -> Result<()> {
             cargo(command(root, "cargo", &words).env("NEXTEST_TEST_THREADS", slots.to_string()))
         }
         Work::Tidy => tidy::run(),
-        Work::Codegen => codegen::run(codegen::Mode::Check),
+        Work::Codegen => codegen::run(codegen::Mode::CheckAsTested),
         Work::Fuzz => match std::env::var("PALISADE_FUZZ_SECONDS") {
             Ok(seconds) => fuzz::run(&["--seconds", &seconds]),
             Err(_) => {
