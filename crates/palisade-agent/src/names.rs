@@ -133,6 +133,19 @@ mod tests {
         Node { name: name.into(), labels: Labels::default(), addresses, host_pods: Vec::new(), assumed: false }
     }
 
+    /// A cluster policy with these rules.
+    fn admin(origin: &PolicyRef, rules: PerDirection<Vec<Rule>>) -> Policy {
+        Policy {
+            origin: origin.clone(),
+            shape: palisade_model::Shape::Only,
+            tier: Tier::Admin,
+            rank: 0,
+            subject: Subject::Unknown,
+            isolates: PerDirection::default(),
+            rules,
+        }
+    }
+
     #[test]
     fn an_address_has_the_name_of_its_place_in_the_model() {
         let endpoints = vec![
@@ -165,16 +178,7 @@ mod tests {
         let rule = |index, action| Rule { index, name: None, action, peers: PeerSet::Any, ports: PortSet::Any, fail_closed: None };
         // The first rule could not be read, and is not there.
         let rules = PerDirection { egress: vec![rule(1, Action::Deny), rule(2, Action::Accept)], ingress: Vec::new() };
-        let isolates = PerDirection { egress: false, ingress: false };
-        let read = Policy {
-            origin: policy.clone(),
-            shape: palisade_model::Shape::Only,
-            tier: Tier::Admin,
-            rank: 0,
-            subject: Subject::Unknown,
-            isolates,
-            rules,
-        };
+        let read = admin(&policy, rules);
         let model = Model { policies: vec![read].into(), ..Model::default() };
         let direction = Direction::Egress;
         let rule = |index| RuleRef { policy: policy.clone(), direction, index, name: None };
@@ -199,15 +203,7 @@ mod tests {
         let rule = RuleRef { policy: policy.clone(), direction, index: 0, name: None };
         let view = |action, pods: &[&str]| {
             let rules = vec![Rule { index: 0, name: None, action, peers: PeerSet::Any, ports: PortSet::Any, fail_closed: None }];
-            let read = Policy {
-                origin: policy.clone(),
-                shape: palisade_model::Shape::Only,
-                tier: Tier::Admin,
-                rank: 0,
-                subject: Subject::Unknown,
-                isolates: PerDirection::default(),
-                rules: PerDirection { egress: rules, ingress: Vec::new() },
-            };
+            let read = admin(&policy, PerDirection { egress: rules, ingress: Vec::new() });
             let endpoints = pods.iter().map(|it| pod(it, Running::Yes, &[it])).collect();
             let model = Model { endpoints, policies: vec![read].into(), ..Model::default() };
             Arc::new(View::of(&Arc::new(model), NodeId(0), &BTreeMap::new()))

@@ -85,16 +85,15 @@ fn change(model: &mut Model, number: usize, random: &mut Random) {
     let nodes = model.nodes.len();
     let new = replica(model, number, random);
     let (at, other) = (random.below(count.max(1)), random.below(count.max(1)));
-    let labels = model.endpoints.get(other).map(|it| it.labels.clone());
-    let elsewhere = model.endpoints.get(other).map(|it| it.addresses.clone());
+    let Some(other) = model.endpoints.get(other).cloned() else { return };
     let what = random.below(24);
     let Some(pod) = model.endpoints.get_mut(at) else { return };
     match what {
         0 | 1 if count > 3 => drop(model.endpoints.remove(at)),
         2 => pod.node = Some(NodeId(random.below(nodes.max(1)))),
-        3 => pod.labels = labels.unwrap_or_default(),
+        3 => pod.labels = other.labels,
         4 => pod.addresses.clear(),
-        5 if number.is_multiple_of(4) => pod.addresses = elsewhere.unwrap_or_default(),
+        5 if number.is_multiple_of(4) => pod.addresses = other.addresses,
         6 => pod.readiness = if pod.readiness == Readiness::Ready { Readiness::NotReady } else { Readiness::Ready },
         7 => pod.running = if pod.running == Running::Yes { Running::NotSaid } else { Running::Yes },
         8 if number.is_multiple_of(4) => drop(model.policies.pop()),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use palisade_agent::{Applied, Attention, Event, Running, StartError};
 use palisade_kernel::{KernelError, Links, LogOptions, Namespace};
-use palisade_model::{EndpointId, Model, NodeId};
+use palisade_model::{Endpoint, EndpointId, Model, NodeId, PodName};
 use palisade_testkit::check::snapshot;
 
 /// Longer than anything that works takes.
@@ -128,6 +128,18 @@ pub(crate) fn model_with(rules: &str) -> Model {
     );
     let model = snapshot("cluster.yaml", &(pod + &policy)).model;
     assert_eq!((model.endpoints.len(), model.nodes.len()), (1, 1));
+    model
+}
+
+/// So many pods of other nodes besides, like the one that is there.
+pub(crate) fn with_others(mut model: Model, others: u32) -> Model {
+    let pod = model.endpoints.first().unwrap().clone();
+    model.endpoints.extend((0..others).map(|at| Endpoint {
+        name: PodName { namespace: "x".into(), name: format!("far-{at}").into() },
+        addresses: vec![std::net::Ipv4Addr::from_bits(0x0a64_0000 + at).into()],
+        node: None,
+        ..pod.clone()
+    }));
     model
 }
 

@@ -11,28 +11,15 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 use palisade_agent::{Agent, Applied, Attention, Checked, Running};
 use palisade_kernel::{Kernel as _, Namespace, Nftables};
-use palisade_model::{Endpoint, Model, NodeId, PodName};
+use palisade_model::NodeId;
 
-use crate::ground::{Ground, NODE, links, model_of, say};
+use crate::ground::{Ground, NODE, links, model_of, say, with_others};
 use crate::traffic::{OPEN, PATIENCE, Place, Traffic, traffic};
 
 /// Set for a process that is to be an agent: the path of its namespace, and how many bytes more it may have than it starts with.
 const CHILD: &str = "PALISADE_AGENT_CHILD";
 /// What it says before its answer.
 const ANSWER: &str = "answer: ";
-
-/// Some pods of other nodes, in addition to the policy of the pod.
-fn with_others(ports: &[u16], others: u32) -> Model {
-    let mut model = model_of("UDP", ports);
-    let pod = model.endpoints.first().unwrap().clone();
-    model.endpoints.extend((0..others).map(|at| Endpoint {
-        name: PodName { namespace: "x".into(), name: format!("far-{at}").into() },
-        addresses: vec![std::net::Ipv4Addr::from_bits(0x0a64_0000 + at).into()],
-        node: None,
-        ..pod.clone()
-    }));
-    model
-}
 
 /// Runs a test of this file again, as an agent in the node of a ground.
 fn child(ground: &Ground, test: &str, more: Option<u64>) -> Output {
@@ -71,9 +58,9 @@ fn an_agent_with_nothing_but_the_kernel_finds_everything_as_it_was() {
         // Whoever writes a byte to a file is ended by the system (SIGXFSZ).
         setrlimit(Resource::RLIMIT_FSIZE, 0, 0).unwrap();
         let running = Running::start(&namespace, Attention::Packets, |_| {}).unwrap();
-        let first = running.apply(&Arc::new(with_others(&[OPEN, 82], 30)), NodeId(0), links()).unwrap();
+        let first = running.apply(&Arc::new(with_others(model_of("UDP", &[OPEN, 82]), 30)), NodeId(0), links()).unwrap();
         let found = running.counts().commits;
-        let second = running.apply(&Arc::new(with_others(&[OPEN, 83], 40)), NodeId(0), links()).unwrap();
+        let second = running.apply(&Arc::new(with_others(model_of("UDP", &[OPEN, 83]), 40)), NodeId(0), links()).unwrap();
         say_answer(&format!("{first:?} by {found} commits, {}", matches!(second, Applied::Changed(_))));
         return;
     }
@@ -81,19 +68,19 @@ fn an_agent_with_nothing_but_the_kernel_finds_everything_as_it_was() {
     let (running, _) = ground.start().unwrap();
     // In another order than the numbers would be given to what is left in the end.
     for (ports, others) in [(&[90, 91][..], 3), (&[OPEN], 50), (&[82], 10), (&[OPEN, 82], 30)] {
-        running.apply(&Arc::new(with_others(ports, others)), NodeId(0), links()).unwrap();
+        running.apply(&Arc::new(with_others(model_of("UDP", ports), others)), NodeId(0), links()).unwrap();
     }
     drop(running);
     let generation = || ground.node.run(|| Nftables::open().unwrap().generation().unwrap()).unwrap();
     let (before, table) = (generation(), ground.table());
     // Whoever comes next plans nothing, so the numbers are those of before.
     let mut agent = Agent::new(ground.node.run(|| Nftables::open().unwrap()).unwrap());
-    assert_eq!(agent.apply(&with_others(&[OPEN, 82], 30), NodeId(0), links()), Ok(Applied::Unchanged));
+    assert_eq!(agent.apply(&with_others(model_of("UDP", &[OPEN, 82]), 30), NodeId(0), links()), Ok(Applied::Unchanged));
     assert_eq!((agent.counts().commits, generation(), ground.table()), (0, before, table));
     let output = child(&ground, "an_agent_with_nothing_but_the_kernel_finds_everything_as_it_was", None);
     assert_eq!(answer(&output).as_deref(), Some("Unchanged by 0 commits, true"), "{output:?}");
     let mut agent = Agent::new(ground.node.run(|| Nftables::open().unwrap()).unwrap());
-    assert_eq!(agent.apply(&with_others(&[OPEN, 83], 40), NodeId(0), links()), Ok(Applied::Unchanged));
+    assert_eq!(agent.apply(&with_others(model_of("UDP", &[OPEN, 83]), 40), NodeId(0), links()), Ok(Applied::Unchanged));
 }
 
 /// A process that gets no memory is aborted wherever it is: for the node that is a crash like any other.
@@ -101,7 +88,7 @@ fn an_agent_with_nothing_but_the_kernel_finds_everything_as_it_was() {
 fn an_agent_that_runs_out_of_memory_leaves_no_gap() {
     const OTHERS: u32 = 3_000;
     const STEP: u64 = 64 * 1_024;
-    let wanted = || with_others(&[OPEN, 82], OTHERS);
+    let wanted = || with_others(model_of("UDP", &[OPEN, 82]), OTHERS);
     if let Some((namespace, more)) = told() {
         let mut agent = Agent::new(namespace.run(|| Nftables::open().unwrap()).unwrap());
         let model = wanted();
@@ -116,7 +103,7 @@ fn an_agent_that_runs_out_of_memory_leaves_no_gap() {
     }
     let Some(ground) = Ground::create() else { return };
     let open = || ground.node.run(|| Nftables::open().unwrap()).unwrap();
-    Agent::new(open()).apply(&with_others(&[OPEN], 0), NodeId(0), links()).unwrap();
+    Agent::new(open()).apply(&model_of("UDP", &[OPEN]), NodeId(0), links()).unwrap();
     let sender = ground.pod.run(|| UdpSocket::bind(("0.0.0.0", 0)).unwrap()).unwrap();
     let places = [Place::of(&ground.node, NODE, PATIENCE)];
     let stop = AtomicBool::new(false);

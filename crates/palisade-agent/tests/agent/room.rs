@@ -13,11 +13,11 @@ use nix::sys::socket::{
 };
 use palisade_agent::{Agent, AgentError, Applied, Attention, Checked, Counts, Did, Event, Notice, Running, Settings};
 use palisade_kernel::{Conntrack, KernelError, LogOptions, Nftables, Transport, Tuple};
-use palisade_model::{Endpoint, Model, NodeId, PodName};
+use palisade_model::{Model, NodeId};
 use palisade_netlink::{Header, Writer, field, messages};
 use palisade_nft::{Layout, Object};
 
-use crate::ground::{DEADLINE, Ground, NODE, POD, apply, links, model, model_of, say, wait_for};
+use crate::ground::{DEADLINE, Ground, NODE, POD, apply, links, model, model_of, say, wait_for, with_others};
 
 /// More connections than this take too long to make.
 const MOST: u32 = 1_000_000;
@@ -295,15 +295,7 @@ fn a_transaction_that_the_socket_has_no_room_for_changes_nothing() {
 
 /// The usual pod and so many others elsewhere.
 fn with(others: u32) -> Model {
-    let mut model = model(&[80]);
-    let pod = model.endpoints.first().unwrap().clone();
-    model.endpoints.extend((0..others).map(|at| Endpoint {
-        name: PodName { namespace: "x".into(), name: format!("far-{at}").into() },
-        addresses: vec![std::net::Ipv4Addr::from_bits(0x0a64_0000 + at).into()],
-        node: None,
-        ..pod.clone()
-    }));
-    model
+    with_others(model(&[80]), others)
 }
 
 /// The only limits of `nf_tables` that a ruleset of ours can meet: the room that a map was made with (ENFILE), and base chains at a hook (E2BIG).
