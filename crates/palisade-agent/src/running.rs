@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -12,7 +11,7 @@ use std::{fmt, io};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use palisade_kernel::{Answers, Changed, Conntrack, Frames, KernelError, Log, LogOptions, Monitor, Namespace, Nftables, Restored};
 use palisade_model::{EndpointId, Model, NodeId};
-use palisade_nft::{AUDIT_GROUP, LOG_GROUP, Table, Unknown, Would};
+use palisade_nft::{AUDIT_GROUP, LOG_GROUP, Unknown, Would};
 use palisade_report::v1;
 
 use crate::acceptance::{Acceptance, AcceptedBy};
@@ -25,11 +24,11 @@ use crate::lock::{Lock, LockError};
 use crate::names::Names;
 use crate::notice::Notice;
 use crate::room::Lookout;
+use crate::stranger::stranger;
 use crate::strays::{About, Straying};
 use crate::sweep::{Cuts, Desk, Established, Shut, Sweeper, Swept, Tools, Touched, View};
 use crate::verify::{Seen, Watching};
 
-const TABLE: &str = "palisade";
 /// How long the thread waits before it looks whether it should end.
 const TURN: u8 = 100;
 
@@ -200,6 +199,7 @@ impl Running {
             Ok((lock, Nftables::open()?, Frames::open()?, logs, Monitor::open_with(notifications)?, tools, Conntrack::open()?))
         })??;
         let (lock, nftables, frames, (log, audit_log), monitor, tools, conntrack) = opened;
+        let ours = [nftables.port(), frames.port()];
         let shared = Arc::new(Shared {
             agent: Mutex::new(Agent::new(nftables)),
             frames: Mutex::new(frames),
@@ -222,6 +222,7 @@ impl Running {
             audit_log,
             audits: Book::of_audits(Limits::default()),
             monitor,
+            ours,
             lookout: Lookout::new(conntrack),
             hearing: Hearing::All,
             book: Book::new(Limits::default()),
@@ -370,6 +371,8 @@ struct Worker {
     audit_log: Log,
     audits: Book,
     monitor: Monitor,
+    /// The sockets by which this agent changes tables that are watched.
+    ours: [u32; 2],
     lookout: Lookout,
     hearing: Hearing,
     book: Book,
@@ -517,11 +520,11 @@ impl Worker {
                     report(Event::Noticed(Notice::Missed));
                 }
                 self.hearing = hearing;
-                changes.iter().find_map(stranger)
+                changes.iter().find_map(|it| stranger(it, self.ours))
             }
             Err(error) => {
                 report(Event::Failed(error.to_string()));
-                stranger(&Changed::Unknown)
+                stranger(&Changed::Unknown, self.ours)
             }
         };
         self.suspect = self.suspect.take().or(heard);
@@ -560,24 +563,6 @@ impl Worker {
         }
         self.failure = failure;
     }
-}
-
-/// Who made a change of our table, unless it was this process.
-fn stranger(changed: &Changed) -> Option<String> {
-    match changed {
-        Changed::Transaction { by, process, tables, .. } => {
-            // The kernel names the thread, by its number in the first process namespace. Elsewhere somebody else may have that number here.
-            let ours = in_first_process_namespace() && Path::new("/proc/self/task").join(by.to_string()).exists();
-            let touched = tables.iter().any(|it| it.name == TABLE || it.name == Table::Audit.name());
-            (touched && !ours).then(|| format!("{process} (process {by})"))
-        }
-        Changed::Unknown => Some("an unknown process".to_owned()),
-    }
-}
-
-/// The first process namespace has a fixed number.
-fn in_first_process_namespace() -> bool {
-    std::fs::read_link("/proc/self/ns/pid").is_ok_and(|it| it.as_os_str() == "pid:[4026531836]")
 }
 
 fn since_1970() -> Duration {

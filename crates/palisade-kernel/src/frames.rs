@@ -47,6 +47,11 @@ impl Frames {
         Ok(Frames { socket: Socket::open()?, wanted: Wanted::Nothing })
     }
 
+    /// What a `Monitor` calls the socket that transactions of this one come by.
+    pub fn port(&self) -> u32 {
+        self.socket.port()
+    }
+
     /// Lets only plain frames in from these links, and asks nothing of any other. Writes nothing if that is so already.
     pub fn replace(&mut self, links: &BTreeSet<String>) -> Result<(), KernelError> {
         match &self.wanted {

@@ -50,6 +50,8 @@ pub enum Changed {
         by: u32,
         /// The name of that thread.
         process: String,
+        /// The socket that it came by, as `Nftables::port` and `Frames::port` say it: no two of a network namespace have the same.
+        port: u32,
         /// The tables in which something was added, removed or changed, or that were themselves.
         tables: BTreeSet<TableName>,
     },
@@ -130,6 +132,7 @@ fn heard(message: &Message<'_>, touched: &mut BTreeSet<TableName>) -> Result<Opt
             generation: attributes.u32(GENERATION_ID)?,
             by: attributes.u32(uapi::PROCESS_ID)?,
             process: attributes.text(uapi::PROCESS_NAME)?.to_owned(),
+            port: message.port,
             tables: std::mem::take(touched),
         }));
     }

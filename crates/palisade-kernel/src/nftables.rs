@@ -49,6 +49,11 @@ impl Nftables {
         self.commit(&Transaction::unload())
     }
 
+    /// What a `Monitor` calls the socket that transactions of this one come by.
+    pub fn port(&self) -> u32 {
+        self.socket.port()
+    }
+
     /// Whether there is a table, whoever made it.
     pub fn exists(&mut self) -> Result<bool, KernelError> {
         Ok(dump::table(&mut self.socket, Table::Own)?.is_some())

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
-    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, send, setsockopt, socket, sockopt,
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, getsockname, recv, send, setsockopt, socket, sockopt,
 };
 use nix::sys::time::TimeVal;
 
@@ -34,6 +34,7 @@ const LEFTOVERS: usize = 16 * 1024;
 #[derive(Debug)]
 pub(crate) struct Socket {
     fd: OwnedFd,
+    port: u32,
     sequence: u32,
     send_buffer: usize,
     /// It may grow up to this.
@@ -97,12 +98,26 @@ impl Socket {
         let patience = TimeVal::new(i64::try_from(PATIENCE).unwrap_or(i64::MAX), 0);
         setsockopt(&fd, sockopt::ReceiveTimeout, &patience).map_err(failed("set the patience of a netlink socket"))?;
         setsockopt(&fd, sockopt::RcvBufForce, &receive_buffer).map_err(failed("set the receive buffer"))?;
-        Ok(Socket { fd, sequence: 1, send_buffer: 0, most_to_send: usize::MAX, buffer: vec![0; REPLY], unread: Unread::Nothing })
+        let own: NetlinkAddr = getsockname(fd.as_raw_fd()).map_err(failed("read the address of a netlink socket"))?;
+        Ok(Socket {
+            fd,
+            port: own.pid(),
+            sequence: 1,
+            send_buffer: 0,
+            most_to_send: usize::MAX,
+            buffer: vec![0; REPLY],
+            unread: Unread::Nothing,
+        })
     }
 
     /// The same with a send buffer that does not grow beyond some bytes.
     pub(crate) fn limited_to(self, most_to_send: usize) -> Socket {
         Socket { most_to_send, ..self }
+    }
+
+    /// The number that the kernel knows it by.
+    pub(crate) fn port(&self) -> u32 {
+        self.port
     }
 
     /// The number that the next message must have.

@@ -121,6 +121,8 @@ pub struct Message<'a> {
     pub kind: u16,
     pub flags: u16,
     pub sequence: u32,
+    /// The socket that it answers, or that caused what it tells of; 0 is the kernel.
+    pub port: u32,
     /// What follows the header.
     pub payload: &'a [u8],
 }
@@ -160,6 +162,7 @@ fn message(bytes: &[u8]) -> Option<(usize, Message<'_>)> {
         kind: u16::from_ne_bytes(field(bytes, 4)?),
         flags: u16::from_ne_bytes(field(bytes, 6)?),
         sequence: u32::from_ne_bytes(field(bytes, 8)?),
+        port: u32::from_ne_bytes(field(bytes, 12)?),
         payload: bytes.get(HEADER..length)?,
     };
     Some((length, message))

@@ -114,6 +114,19 @@ fn a_table_that_is_removed_is_gone_for_a_moment_only() {
     say(&format!("gone in {} of {ROUNDS} looks, for {:?} to {:?}", gone.len(), gone.first(), gone.last()));
 }
 
+/// What counts is the socket, not the process: of which a container cannot even tell the number.
+#[test]
+fn what_comes_by_a_socket_of_another_is_put_back_also_in_this_process() {
+    let Some(ground) = Ground::create() else { return };
+    let (agent, events) = ground.start().unwrap();
+    apply(&agent, &[80]);
+    let before = ground.table();
+    let mut other = ground.node.run(|| Nftables::open().unwrap()).unwrap();
+    other.unload().unwrap();
+    wait_for(&events, |it| matches!(it, Event::Restored { checked: Checked::WasRemoved, .. }).then_some(()));
+    assert_eq!(ground.table(), before);
+}
+
 /// A look may be too slow to see that a table was gone at all.
 fn is_over(start: Instant) -> bool {
     start.elapsed() > Duration::from_secs(1)

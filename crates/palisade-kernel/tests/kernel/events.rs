@@ -347,8 +347,9 @@ fn a_table_that_another_process_deletes_is_told_with_the_process() {
         assert!(child.wait().unwrap().success());
         let changes = wait_for(&mut monitor, 1);
         let table = |family, name: &str| TableName { family, name: name.to_owned() };
-        let [Changed::Transaction { generation, by, process, tables }] = &changes[..] else { panic!("{changes:#?}") };
+        let [Changed::Transaction { generation, by, process, port, tables }] = &changes[..] else { panic!("{changes:#?}") };
         assert_eq!((process.as_str(), tables), ("nft", &BTreeSet::from([table(1, "palisade"), table(2, "other")])));
+        assert_ne!(*port, nftables.port());
         // The kernel gives the number of the first process namespace, which only a process there can compare.
         match first_process_namespace() {
             true => assert_eq!(*by, pid),
@@ -357,7 +358,8 @@ fn a_table_that_another_process_deletes_is_told_with_the_process() {
         // Loading again is the next transaction, by this thread.
         nftables.load(&Ruleset::default()).unwrap();
         let changes = wait_for(&mut monitor, 1);
-        let [Changed::Transaction { generation: next, tables, by, .. }] = &changes[..] else { panic!("{changes:#?}") };
+        let [Changed::Transaction { generation: next, tables, by, port, .. }] = &changes[..] else { panic!("{changes:#?}") };
+        assert_eq!(*port, nftables.port());
         assert_eq!((*next, tables), (generation + 1, &BTreeSet::from([table(1, "palisade")])));
         let thread = std::fs::read_link("/proc/thread-self").unwrap();
         if first_process_namespace() {
