@@ -24,6 +24,7 @@ mod stranger;
 mod strays;
 mod sweep;
 mod verify;
+mod worker;
 
 pub use acceptance::{Acceptance, AcceptedBy};
 pub use agent::{Agent, AgentError, Applied, Checked, Did, RuleCount};

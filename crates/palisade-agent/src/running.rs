@@ -1,15 +1,13 @@
 //! An agent at work: a thread that reads what was denied, and puts the table back when somebody else touches it.
 
-use std::collections::BTreeMap;
-use std::os::fd::AsFd as _;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 use std::{fmt, io};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use palisade_kernel::{Answers, Changed, Conntrack, Frames, KernelError, Log, LogOptions, Monitor, Namespace, Nftables, Restored};
+use palisade_kernel::{Answers, Conntrack, Frames, KernelError, Log, LogOptions, Monitor, Namespace, Nftables, Restored};
 use palisade_model::{EndpointId, Model, NodeId};
 use palisade_nft::{AUDIT_GROUP, LOG_GROUP, Unknown, Would};
 use palisade_report::v1;
@@ -17,20 +15,18 @@ use palisade_report::v1;
 use crate::acceptance::{Acceptance, AcceptedBy};
 use crate::agent::{Agent, AgentError, Applied, Checked, RuleCount};
 use crate::audit::{Keeper, Told, Watched};
-use crate::book::{self, Book, Limits, Noted, Taken, Totals};
+use crate::book::{Book, Limits, Totals};
 use crate::counts::Counts;
 use crate::denial::{Denial, DeniedBy};
 use crate::lock::{Lock, LockError};
 use crate::names::Names;
 use crate::notice::Notice;
 use crate::room::Lookout;
-use crate::stranger::stranger;
+use crate::stranger::Suspects;
 use crate::strays::{About, Straying};
 use crate::sweep::{Cuts, Desk, Established, Shut, Sweeper, Swept, Tools, Touched, View};
 use crate::verify::{Seen, Watching};
-
-/// How long the thread waits before it looks whether it should end.
-const TURN: u8 = 100;
+use crate::worker::{Hearing, Worker};
 
 /// An agent in a network namespace. Dropped, it ends; the table stays in force.
 pub struct Running {
@@ -40,7 +36,7 @@ pub struct Running {
     report: Arc<dyn Fn(Event) + Send + Sync>,
     threads: Vec<JoinHandle<()>>,
     watching: Watching,
-    straying: Straying,
+    straying: Arc<Straying>,
 }
 
 impl fmt::Debug for Running {
@@ -127,24 +123,29 @@ pub enum StartError {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) agent: Mutex<Agent<Nftables>>,
-    frames: Mutex<Frames>,
+    pub(crate) frames: Mutex<Frames>,
     /// Who changes it goes before those who read: under a flood of denials these would leave no gap.
     pub(crate) names: RwLock<Names>,
     pub(crate) desk: Desk,
-    audit: Mutex<Keeper>,
-    totals: Mutex<Totals>,
+    pub(crate) audit: Mutex<Keeper>,
+    pub(crate) totals: Mutex<Totals>,
     /// But for those of the agent itself.
-    counts: Mutex<Counts>,
-    stop: AtomicBool,
-    lock: Lock,
+    pub(crate) counts: Mutex<Counts>,
+    pub(crate) stop: AtomicBool,
+    pub(crate) lock: Lock,
 }
 
 impl Shared {
     /// Holds the table of frames against what was applied, puts that back if it is not there, and counts what came of it.
-    fn check_frames(&self) -> Result<Checked, AgentError> {
+    pub(crate) fn check_frames(&self) -> Result<Checked, AgentError> {
         let checked = lock(&self.frames).check();
+        self.counted(checked)
+    }
+
+    /// Counts what came of putting a table back.
+    pub(crate) fn counted(&self, restored: Result<Restored, KernelError>) -> Result<Checked, AgentError> {
         let mut counts = lock(&self.counts);
-        match checked {
+        match restored {
             Ok(Restored::No) => Ok(Checked::Intact),
             Ok(Restored::Yes) => {
                 counts.restorations += 1;
@@ -199,7 +200,7 @@ impl Running {
             Ok((lock, Nftables::open()?, Frames::open()?, logs, Monitor::open_with(notifications)?, tools, Conntrack::open()?))
         })??;
         let (lock, nftables, frames, (log, audit_log), monitor, tools, conntrack) = opened;
-        let ours = [nftables.port(), frames.port()];
+        let mut ours = BTreeSet::from([nftables.port(), frames.port()]);
         let shared = Arc::new(Shared {
             agent: Mutex::new(Agent::new(nftables)),
             frames: Mutex::new(frames),
@@ -213,9 +214,13 @@ impl Running {
         });
         let report: Arc<dyn Fn(Event) + Send + Sync> = Arc::new(report);
         let sweeper = tools.map(|(tools, shut)| {
+            ours.insert(shut.port());
             let (tools, shut) = (Mutex::new(tools), Mutex::new(shut));
             Arc::new(Sweeper { shared: Arc::clone(&shared), tools, shut })
         });
+        let told = Arc::clone(&report);
+        let straying = Arc::new(Straying::start(namespace, move |error| told(Event::Failed(error.to_string())))?);
+        ours.insert(straying.port());
         let worker = Worker {
             shared: Arc::clone(&shared),
             log,
@@ -229,7 +234,9 @@ impl Running {
             accepted: Book::new(Limits::default()),
             attention,
             start: Instant::now(),
-            suspect: None,
+            sweeper: sweeper.clone(),
+            straying: Arc::clone(&straying),
+            suspects: Suspects::default(),
             failure: None,
         };
         let (told, sweeping) = (Arc::clone(&report), sweeper.clone());
@@ -238,8 +245,6 @@ impl Running {
             Seen::Left(left) => sweeping.iter().for_each(|it| it.shared.desk.add(Touched { left: left.clone(), ..Touched::default() })),
             Seen::Failed(error) => told(Event::Failed(error.to_string())),
         })?;
-        let told = Arc::clone(&report);
-        let straying = Straying::start(namespace, move |error| told(Event::Failed(error.to_string())))?;
         let mut running = Running { shared, sweeper, report, threads: Vec::new(), watching, straying };
         let report = Arc::clone(&running.report);
         running.spawn("agent", move || worker.work(&*report))?;
@@ -364,208 +369,7 @@ impl Drop for Running {
     }
 }
 
-/// What the thread has.
-struct Worker {
-    shared: Arc<Shared>,
-    log: Log,
-    audit_log: Log,
-    audits: Book,
-    monitor: Monitor,
-    /// The sockets by which this agent changes tables that are watched.
-    ours: [u32; 2],
-    lookout: Lookout,
-    hearing: Hearing,
-    book: Book,
-    /// Those that were let pass.
-    accepted: Book,
-    attention: Attention,
-    start: Instant,
-    /// Who may have changed the table, until a check has gone well.
-    suspect: Option<String>,
-    /// What was said last about a check that did not.
-    failure: Option<String>,
-}
-
-/// Whether every notification came that the kernel had.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hearing {
-    All,
-    NotAll,
-}
-
-/// Who has something to say.
-struct Ready {
-    log: bool,
-    audit: bool,
-    monitor: bool,
-    lock: bool,
-}
-
-impl Worker {
-    fn work(mut self, report: &dyn Fn(Event)) {
-        while !self.shared.stop.load(Ordering::Relaxed) {
-            let ready = self.wait();
-            if ready.lock {
-                self.shared.lock.let_go();
-            }
-            if ready.monitor {
-                self.hear(report);
-            }
-            self.check(report);
-            if ready.log {
-                self.read(report);
-            }
-            if ready.audit {
-                self.read_audit(report);
-            }
-            self.settle(report, self.start.elapsed());
-            self.lookout.look(&self.shared.counts, report);
-        }
-        self.settle(report, Duration::MAX);
-    }
-
-    /// Tells what was too much to be told one by one, second by second.
-    fn settle(&mut self, report: &dyn Fn(Event), now: Duration) {
-        let names = self.shared.names.read().unwrap_or_else(PoisonError::into_inner);
-        for it in self.book.settle(now) {
-            report(Event::Suppressed { by: names.origin(it.origin), connections: it.connections });
-        }
-        for it in self.accepted.settle(now) {
-            // A rule of a policy that is gone has nobody left who wants to know.
-            let by = names.accepting(it.origin).cloned();
-            by.into_iter().for_each(|by| report(Event::AcceptedMore { by, connections: it.connections }));
-        }
-        let keeper = lock(&self.shared.audit);
-        for it in self.audits.settle(now) {
-            // Nor has an audit that has ended.
-            let would = keeper.would(it.origin).cloned();
-            would.into_iter().for_each(|would| report(Event::WouldMore { would: Box::new(would), connections: it.connections }));
-        }
-    }
-
-    fn wait(&self) -> Ready {
-        let fds = [self.log.as_fd(), self.audit_log.as_fd(), self.monitor.as_fd(), self.shared.lock.as_fd()];
-        let mut polled = fds.map(|it| PollFd::new(it, PollFlags::POLLIN));
-        // An interrupted wait is made up for by the next turn.
-        if poll(&mut polled, PollTimeout::from(TURN)).is_err() {
-            return Ready { log: false, audit: false, monitor: false, lock: false };
-        }
-        let [log, audit, monitor, lock] = polled.map(|it| it.any() == Some(true));
-        Ready { log, audit, monitor, lock }
-    }
-
-    fn read(&mut self, report: &dyn Fn(Event)) {
-        let (book, accepted, attention, start, shared) = (&mut self.book, &mut self.accepted, self.attention, self.start, &self.shared);
-        let read = self.log.read(Duration::ZERO, |logged| {
-            let names = shared.names.read().unwrap_or_else(PoisonError::into_inner);
-            if let Some(by) = book::origin(logged.prefix).and_then(|it| names.accepting(it)) {
-                if let Taken::New(packet) = accepted.take(logged.payload, logged.prefix, &names, start.elapsed()) {
-                    report(Event::Accepted(Box::new(Acceptance::of(*packet, by.clone()))));
-                }
-                return;
-            }
-            match (book.take(logged.payload, logged.prefix, &names, start.elapsed()), attention) {
-                (Taken::New(denial), _) => report(Event::Denied(denial)),
-                (Taken::Repeated | Taken::Suppressed, Attention::Packets) => {
-                    // It was read a moment ago, and counted as what it is.
-                    if let Ok(denial) = Book::read(logged.payload, logged.prefix, &names) {
-                        report(Event::DeniedAgain(Box::new(denial)));
-                    }
-                }
-                (Taken::Repeated | Taken::Suppressed, Attention::Connections) => {}
-                // Counted; its prefix is not ours, or it is no packet.
-                (Taken::Unreadable(_), _) => {}
-            }
-        });
-        match read {
-            Ok(read) if read.lost > 0 => {
-                book.lost(read.lost);
-                report(Event::Lost(read.lost));
-            }
-            Ok(_) => {}
-            Err(error) => report(Event::Failed(error.to_string())),
-        }
-        *lock(&self.shared.totals) = self.book.totals();
-    }
-
-    fn read_audit(&mut self, report: &dyn Fn(Event)) {
-        let names = self.shared.names.read().unwrap_or_else(PoisonError::into_inner);
-        let mut keeper = lock(&self.shared.audit);
-        let (book, start) = (&mut self.audits, self.start);
-        let read = self.audit_log.read(Duration::ZERO, |logged| {
-            // What is repeated is counted, and so is what cannot be read.
-            let now = start.elapsed();
-            if let Noted::New(key, packets) = book.note(logged.payload, logged.prefix, now)
-                && let Some(told) = keeper.take(key, packets, &names, since_1970())
-                && book.tells(key.origin, now)
-            {
-                report(Event::Would(Box::new(told)));
-            }
-        });
-        match read {
-            Ok(read) if read.lost > 0 => keeper.lost(read.lost),
-            Ok(_) => {}
-            Err(error) => report(Event::Failed(error.to_string())),
-        }
-    }
-
-    /// Finds out whether somebody else changed the table.
-    fn hear(&mut self, report: &dyn Fn(Event)) {
-        let heard = match self.monitor.wait(Duration::ZERO) {
-            Ok(changes) => {
-                let hearing = if changes.contains(&Changed::Unknown) { Hearing::NotAll } else { Hearing::All };
-                lock(&self.shared.counts).resyncs += u64::from(hearing == Hearing::NotAll);
-                // The kernel goes on dropping for a while, and once is enough to be told.
-                if (self.hearing, hearing) == (Hearing::All, Hearing::NotAll) {
-                    report(Event::Noticed(Notice::Missed));
-                }
-                self.hearing = hearing;
-                changes.iter().find_map(|it| stranger(it, self.ours))
-            }
-            Err(error) => {
-                report(Event::Failed(error.to_string()));
-                stranger(&Changed::Unknown, self.ours)
-            }
-        };
-        self.suspect = self.suspect.take().or(heard);
-    }
-
-    /// Checks the table if somebody may have changed it; again in the next turn if that cannot be done now.
-    fn check(&mut self, report: &dyn Fn(Event)) {
-        lock(&self.shared.audit).failure().into_iter().for_each(|it| report(Event::Failed(it)));
-        let Some(by) = self.suspect.take() else { return };
-        let table = lock(&self.shared.agent).check();
-        // The frames have no table to be told apart by: they are part of ours.
-        let frames = self.shared.check_frames();
-        let audit = {
-            let mut agent = lock(&self.shared.agent);
-            lock(&self.shared.audit).check(agent.kernel()).map_err(AgentError::NotKnown)
-        };
-        // What could be put back is told, whatever became of the other.
-        let (mut restored, mut failure) = (None, None);
-        for checked in [table, frames, audit] {
-            match checked {
-                Ok(Checked::Intact | Checked::NothingWanted) => {}
-                Ok(checked @ (Checked::WasRemoved | Checked::WasChanged)) => restored = restored.or(Some(checked)),
-                Err(error) => failure = failure.or(Some(error.to_string())),
-            }
-        }
-        if let Some(checked) = restored {
-            // Anybody may have opened anything meanwhile.
-            self.shared.desk.add(Touched::all());
-            report(Event::Restored { checked, by: by.clone() });
-        }
-        if let Some(failure) = &failure {
-            self.suspect = Some(by);
-            if self.failure.as_ref() != Some(failure) {
-                report(Event::Failed(failure.clone()));
-            }
-        }
-        self.failure = failure;
-    }
-}
-
-fn since_1970() -> Duration {
+pub(crate) fn since_1970() -> Duration {
     // A clock before that is set wrong, and nothing is measured by it.
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use palisade_kernel::{KernelError, Links, Namespace, NextHop, Route, Stirred, Stray, Strays, Watch};
+use palisade_kernel::{KernelError, Links, Namespace, NextHop, Restored, Route, Stirred, Stray, Strays, Watch};
 use palisade_model::{EndpointId, Place, Service};
 use palisade_nft::{Guard, Origin, PodLinks, Unknown};
 
@@ -140,6 +140,16 @@ impl Straying {
         closed.retain(|(link, address)| known.is_stray(link, *address));
         // What an agent before this one has closed stays so until the first look.
         if closed.len() < before { state.write() } else { Ok(()) }
+    }
+
+    /// What a `Monitor` calls the socket that the table is changed by.
+    pub(crate) fn port(&self) -> u32 {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).table.port()
+    }
+
+    /// Makes the table what it was left as.
+    pub(crate) fn restore(&self) -> Result<Restored, KernelError> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).table.restore()
     }
 }
 

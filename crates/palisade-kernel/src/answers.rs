@@ -18,7 +18,6 @@ use crate::services::expression::{self, Expression, Family};
 use crate::socket::Socket;
 use crate::transaction::Transaction;
 
-const TABLE: &str = "palisade-answers";
 /// What nft calls `inet_service`.
 const PORT: u32 = 13;
 /// Bits of one type in that of several in a row.
@@ -45,6 +44,9 @@ pub struct Answers {
 }
 
 impl Answers {
+    /// The name of the table.
+    pub const TABLE: &str = "palisade-answers";
+
     pub fn open() -> Result<Answers, KernelError> {
         Ok(Answers { socket: Socket::open()?, held: None })
     }
@@ -71,27 +73,45 @@ impl Answers {
                 }
             }
         }
-        if wanted.is_empty() && !part::is_there(&mut self.socket, TABLE)? {
-            self.held = Some(BTreeMap::new());
-            return Ok(());
+        self.write(wanted)?;
+        self.held = Some(wanted.clone());
+        Ok(())
+    }
+
+    /// Makes the table anew, whatever was there. Says whether anything was, or is.
+    fn write(&mut self, wanted: &BTreeMap<Answer, u32>) -> Result<Restored, KernelError> {
+        if wanted.is_empty() && !part::is_there(&mut self.socket, Self::TABLE)? {
+            return Ok(Restored::No);
         }
         let mut transaction = Transaction::new(INET, self.socket.sequence());
-        part::remove_table(&mut transaction, TABLE);
+        part::remove_table(&mut transaction, Self::TABLE);
         if !wanted.is_empty() {
-            part::add_table(&mut transaction, TABLE);
+            part::add_table(&mut transaction, Self::TABLE);
             Family::BOTH.into_iter().zip(1..).for_each(|(family, id)| add_map(&mut transaction, family, id));
             add_base(&mut transaction);
             change(&mut transaction, &BTreeMap::new(), wanted);
         }
         self.socket.commit(&transaction.finish()?)?;
-        self.held = Some(wanted.clone());
-        Ok(())
+        Ok(Restored::Yes)
+    }
+
+    /// Makes the table what it was left as: somebody may have changed anything of it.
+    pub fn restore(&mut self) -> Result<Restored, KernelError> {
+        match self.held.clone() {
+            Some(held) => self.write(&held),
+            None => Ok(Restored::No),
+        }
+    }
+
+    /// What a `Monitor` calls the socket that transactions of this one come by.
+    pub fn port(&self) -> u32 {
+        self.socket.port()
     }
 
     /// Puts the table back if somebody has removed it.
     pub fn check(&mut self) -> Result<Restored, KernelError> {
         let Some(held) = self.held.clone().filter(|it| !it.is_empty()) else { return Ok(Restored::No) };
-        if part::is_there(&mut self.socket, TABLE)? {
+        if part::is_there(&mut self.socket, Self::TABLE)? {
             return Ok(Restored::No);
         }
         self.held = None;
@@ -104,7 +124,7 @@ impl Answers {
 fn change(transaction: &mut Transaction, held: &BTreeMap<Answer, u32>, wanted: &BTreeMap<Answer, u32>) {
     let [before, after] = [held, wanted].map(|it| it.values().copied().collect::<BTreeSet<u32>>());
     for origin in after.difference(&before) {
-        part::add_denial(transaction, TABLE, &chain_name(*origin), *origin);
+        part::add_denial(transaction, Answers::TABLE, &chain_name(*origin), *origin);
     }
     let differs = |this: &BTreeMap<Answer, u32>, answer: &Answer, origin: u32| this.get(answer) != Some(&origin);
     let gone = held.iter().filter(|(answer, origin)| differs(wanted, answer, **origin));
@@ -115,11 +135,11 @@ fn change(transaction: &mut Transaction, held: &BTreeMap<Answer, u32>, wanted: &
         let name = chain_name(*origin);
         // Its rule goes first: a chain that has rules is not deleted.
         transaction.push(Object::Chain(name.clone()), message::DELETE_RULE, 0, |writer| {
-            writer.text(rule::TABLE, TABLE);
+            writer.text(rule::TABLE, Answers::TABLE);
             writer.text(rule::CHAIN, &name);
         });
         transaction.push(Object::Chain(name.clone()), message::DELETE_CHAIN, 0, |writer| {
-            writer.text(chain::TABLE, TABLE);
+            writer.text(chain::TABLE, Answers::TABLE);
             writer.text(chain::NAME, &name);
         });
     }
@@ -134,7 +154,7 @@ fn write_elements<'a>(transaction: &mut Transaction, kind: u16, flags: u16, answ
         let name = map_name(family);
         for list in list.chunks(LIST) {
             transaction.push(Object::Elements(name.to_owned()), kind, flags, |writer| {
-                writer.text(element::TABLE, TABLE);
+                writer.text(element::TABLE, Answers::TABLE);
                 writer.text(element::SET, name);
                 writer.nest(element::LIST, |writer| list.iter().for_each(|(answer, origin)| write_element(writer, answer, *origin)));
             });
@@ -175,16 +195,16 @@ fn add_map(transaction: &mut Transaction, family: Family, id: u32) {
     };
     let kinds = [address, address, kind::PROTOCOL, PORT, PORT].into_iter().fold(0, |all, it| all << TYPE_BITS | it);
     let name = map_name(family);
-    part::add_set(transaction, TABLE, name, id, (kinds, family.length() * 2 + 12), &Holds::Chains);
+    part::add_set(transaction, Answers::TABLE, name, id, (kinds, family.length() * 2 + 12), &Holds::Chains);
 }
 
 /// The chain that looks into the maps.
 fn add_base(transaction: &mut Transaction) {
     const NAME: &str = "forward";
-    part::add_base(transaction, TABLE, NAME, FORWARD);
+    part::add_base(transaction, Answers::TABLE, NAME, FORWARD);
     for (index, family) in Family::BOTH.into_iter().enumerate() {
         let look = [&expression::of_family(family)[..], &expression::ends(family), &expression::after_ends(family)].concat();
         let expressions = [&look[..], &[Expression::VerdictOf(map_name(family).to_owned())]].concat();
-        part::add_rule(transaction, TABLE, NAME, index, &expressions);
+        part::add_rule(transaction, Answers::TABLE, NAME, index, &expressions);
     }
 }

@@ -16,7 +16,6 @@ use crate::services::expression::{self, Expression, Family};
 use crate::socket::Socket;
 use crate::transaction::Transaction;
 
-const TABLE: &str = "palisade-strays";
 const DENIED: &str = "denied";
 /// A link's name, filled up with zeros.
 const NAME: usize = 16;
@@ -35,6 +34,9 @@ pub struct Strays {
 }
 
 impl Strays {
+    /// The name of the table.
+    pub const TABLE: &str = "palisade-strays";
+
     pub fn open() -> Result<Strays, KernelError> {
         Ok(Strays { socket: Socket::open()?, held: None })
     }
@@ -62,22 +64,42 @@ impl Strays {
             }
             Some(_) | None => {}
         }
-        if !wanted.is_empty() || part::is_there(&mut self.socket, TABLE)? {
-            let mut transaction = Transaction::new(INET, self.socket.sequence());
-            part::remove_table(&mut transaction, TABLE);
-            if !wanted.is_empty() {
-                add_all(&mut transaction, origin, wanted);
-            }
-            self.socket.commit(&transaction.finish()?)?;
-        }
+        self.write(origin, wanted)?;
         self.held = Some((origin, wanted.clone()));
         Ok(())
+    }
+
+    /// Makes the table anew, whatever was there. Says whether anything was, or is.
+    fn write(&mut self, origin: u32, wanted: &BTreeSet<Stray>) -> Result<Restored, KernelError> {
+        if wanted.is_empty() && !part::is_there(&mut self.socket, Self::TABLE)? {
+            return Ok(Restored::No);
+        }
+        let mut transaction = Transaction::new(INET, self.socket.sequence());
+        part::remove_table(&mut transaction, Self::TABLE);
+        if !wanted.is_empty() {
+            add_all(&mut transaction, origin, wanted);
+        }
+        self.socket.commit(&transaction.finish()?)?;
+        Ok(Restored::Yes)
+    }
+
+    /// Makes the table what it was left as: somebody may have changed anything of it.
+    pub fn restore(&mut self) -> Result<Restored, KernelError> {
+        match self.held.clone() {
+            Some((origin, held)) => self.write(origin, &held),
+            None => Ok(Restored::No),
+        }
+    }
+
+    /// What a `Monitor` calls the socket that transactions of this one come by.
+    pub fn port(&self) -> u32 {
+        self.socket.port()
     }
 
     /// Puts the table back if somebody has removed it.
     pub fn check(&mut self) -> Result<Restored, KernelError> {
         let Some((origin, held)) = self.held.clone().filter(|(_, it)| !it.is_empty()) else { return Ok(Restored::No) };
-        if part::is_there(&mut self.socket, TABLE)? {
+        if part::is_there(&mut self.socket, Self::TABLE)? {
             return Ok(Restored::No);
         }
         self.held = None;
@@ -87,25 +109,25 @@ impl Strays {
 }
 
 fn add_all(transaction: &mut Transaction, origin: u32, wanted: &BTreeSet<Stray>) {
-    part::add_table(transaction, TABLE);
+    part::add_table(transaction, Strays::TABLE);
     for (family, id) in Family::BOTH.into_iter().zip(1..) {
         let address = match family {
             Family::V4 => kind::IPV4,
             Family::V6 => kind::IPV6,
         };
-        part::add_set(transaction, TABLE, set_name(family), id, (kind::with_link(address), family.length() + 16), &Holds::Keys);
+        part::add_set(transaction, Strays::TABLE, set_name(family), id, (kind::with_link(address), family.length() + 16), &Holds::Keys);
     }
-    part::add_denial(transaction, TABLE, DENIED, origin);
+    part::add_denial(transaction, Strays::TABLE, DENIED, origin);
     let end = |family| [Expression::Member(set_name(family).to_owned()), Expression::Goto(DENIED)];
     let from = |family| [&expression::of_family(family)[..], &expression::link_and_source(family), &end(family)].concat();
     let to = |family| [&expression::of_family(family)[..], &expression::link_and_destination(family), &end(family)].concat();
-    part::add_base(transaction, TABLE, "forward", FORWARD);
+    part::add_base(transaction, Strays::TABLE, "forward", FORWARD);
     let forward = Family::BOTH.into_iter().flat_map(|it| [from(it), to(it)]);
-    forward.enumerate().for_each(|(index, rule)| part::add_rule(transaction, TABLE, "forward", index, &rule));
+    forward.enumerate().for_each(|(index, rule)| part::add_rule(transaction, Strays::TABLE, "forward", index, &rule));
     // The node may call the pod, and is answered.
-    part::add_base(transaction, TABLE, "input", INPUT);
+    part::add_base(transaction, Strays::TABLE, "input", INPUT);
     for (index, family) in Family::BOTH.into_iter().enumerate() {
-        part::add_rule(transaction, TABLE, "input", index, &[&expression::of_new()[..], &from(family)].concat());
+        part::add_rule(transaction, Strays::TABLE, "input", index, &[&expression::of_new()[..], &from(family)].concat());
     }
     write_elements(transaction, message::NEW_ELEMENTS, flag::CREATE, wanted.iter());
 }
@@ -118,7 +140,7 @@ fn write_elements<'a>(transaction: &mut Transaction, message: u16, flags: u16, s
     for (family, list) in by_family {
         for list in list.chunks(LIST) {
             transaction.push(Object::Elements(set_name(family).to_owned()), message, flags, |writer| {
-                writer.text(element::TABLE, TABLE);
+                writer.text(element::TABLE, Strays::TABLE);
                 writer.text(element::SET, set_name(family));
                 writer.nest(element::LIST, |writer| {
                     for stray in list {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-use palisade_kernel::{Answer, Answers, Connection, KernelError, Transport};
+use palisade_kernel::{Answer, Answers, Connection, KernelError, Restored, Transport};
 
 use crate::sweep::judge::Judge;
 
@@ -47,6 +47,16 @@ pub(crate) enum ShutError {
 impl Shut {
     pub(crate) fn open() -> Result<Shut, KernelError> {
         Ok(Shut { answers: Answers::open()?, remembered: BTreeSet::new(), table: Table::Inherited })
+    }
+
+    /// What a `Monitor` calls the socket that the table is changed by.
+    pub(crate) fn port(&self) -> u32 {
+        self.answers.port()
+    }
+
+    /// Makes the table what it was left as.
+    pub(crate) fn restore(&mut self) -> Result<Restored, KernelError> {
+        self.answers.restore()
     }
 
     /// Whether nothing is remembered, and nothing dropped.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Condvar, Mutex, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
-use palisade_kernel::{Answer, Connection, Conntrack, Deleted, KernelError, Links};
+use palisade_kernel::{Answer, Connection, Conntrack, Deleted, KernelError, Links, Restored};
 use palisade_model::PodName;
 use palisade_nft::{Address, Ruleset};
 
@@ -296,6 +296,11 @@ impl Sweeper {
         if let Err(error) = self.shut(&[]) {
             report(Event::Failed(error.to_string()));
         }
+    }
+
+    /// Makes the table of answers what it was left as.
+    pub(crate) fn restore_answers(&self) -> Result<Restored, KernelError> {
+        lock(&self.shut).restore()
     }
 
     fn shut(&self, more: &[Answer]) -> Result<(), ShutError> {

@@ -64,6 +64,13 @@ fn the_table_holds_what_was_asked_for_last() {
             if nft(&["delete", "table", "inet", "palisade-answers"], "").is_some() {
                 assert_eq!(answers.check(), Ok(Restored::Yes));
             }
+            let list = || nft(&["-s", "list", "table", "inet", "palisade-answers"], "");
+            let before = list();
+            if nft(&["flush", "chain", "inet", "palisade-answers", "forward"], "").is_some() {
+                assert_ne!(list(), before);
+                assert_eq!((answers.check(), answers.restore()), (Ok(Restored::No), Ok(Restored::Yes)));
+                assert_eq!(list(), before);
+            }
         }
         // A later agent knows nothing of it, and takes it away.
         Answers::open().unwrap().replace(&BTreeMap::new()).unwrap();
