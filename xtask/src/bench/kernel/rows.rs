@@ -10,7 +10,7 @@ use palisade_nft::{LOG_GROUP, Ruleset};
 
 use super::changes::Lowered;
 use super::ground::Ground;
-use super::rulesets::{Foreign, conntrack_only, iptables, linear};
+use super::rulesets::{Foreign, bare, conntrack_only, iptables, linear};
 use super::traffic::{Callers, Ending, Traffic};
 use super::{Clusters, Extent};
 use crate::bench::clock::timed;
@@ -110,7 +110,7 @@ impl Rows {
         let name = format!("palisade, {} policies", clusters.dual.size.policies);
         let [_, _, side @ ..] = all;
         rows.add(&name, &Loaded::Own(&clusters.dual.ruleset), &side, SIDE)?;
-        for make in [linear, iptables] {
+        for make in [bare, linear, iptables] {
             for Lowered { size, .. } in &clusters.by_size {
                 let foreign = make(*size);
                 match foreign.missing() {

@@ -1,6 +1,7 @@
 //! What is compared with Palisade's ruleset, with the same verdicts for what is measured: nothing but conntrack, a rule for each policy,
 //! and iptables with ipset in the layout that a chain for each pod and each policy makes.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
@@ -80,6 +81,40 @@ pub(super) fn linear(size: Size) -> Foreign {
     }
     line("ip daddr @local counter drop\n}\n}".to_owned());
     Foreign { name: "linear nft", programs: vec![(&["nft", "-f", "-"], text)] }
+}
+
+/// The least that maps can do: the class of the source, a chain for that and the destination, ports in it. No reasons, no guards, no egress, no IPv6,
+/// and a pod more is as many verdicts more as there are classes: what is above this is what all of that costs.
+pub(super) fn bare(size: Size) -> Foreign {
+    // Groups, and after them the pods of the node.
+    let class = |number: usize| format!("0:{:x}", number + 1);
+    let mut shapes: BTreeMap<(usize, usize), BTreeSet<(u16, u16)>> = BTreeMap::new();
+    for grant in size.grants() {
+        shapes.entry((grant.group, grant.workload)).or_default().insert(grant.ports);
+    }
+    let shape = |group, workload| shapes.get(&(group, workload)).cloned().unwrap_or_default();
+    let name = |shape: &BTreeSet<(u16, u16)>| shape.iter().fold("shape".to_owned(), |name, (first, _)| format!("{name}-{first}"));
+    let known = (0..size.remote).map(|it| (remote(it, Family::V4), it % size.groups));
+    let classes = known.chain((0..LOCAL).map(|it| (local(it, Family::V4), size.groups)));
+    let classes: Vec<String> = classes.map(|(address, number)| format!("{address} : {}", class(number))).collect();
+    let pairs = (0..=size.groups).flat_map(|group| (0..LOCAL).map(move |pod| (group, pod)));
+    let pairs =
+        pairs.map(|(group, pod)| format!("{} . {} : goto {}", class(group), local(pod, Family::V4), name(&shape(group, pod % WORKLOADS))));
+    let mut text = String::from("table ip bare {\n");
+    for shape in shapes.values().chain([&BTreeSet::new()]).collect::<BTreeSet<_>>() {
+        let tcp = shape.iter().chain([&OPEN]).map(|(first, last)| format!("tcp dport {first}-{last} accept\n"));
+        let rules: String = tcp.chain([format!("udp dport {}-{} accept\ndrop\n", OPEN.0, OPEN.1)]).collect();
+        text.push_str(&format!("chain {} {{\n{rules}}}\n", name(shape)));
+    }
+    text.push_str(&format!("map class {{ type ipv4_addr : classid; elements = {{ {} }}; }}\n", classes.join(", ")));
+    let pairs = pairs.collect::<Vec<String>>().join(", ");
+    text.push_str(&format!("map pairs {{ type classid . ipv4_addr : verdict; elements = {{ {pairs} }}; }}\n"));
+    let own: Vec<String> = (0..LOCAL).map(|it| local(it, Family::V4).to_string()).collect();
+    text.push_str(&format!("set local {{ type ipv4_addr; elements = {{ {} }}; }}\n", own.join(", ")));
+    text.push_str("chain forward { type filter hook forward priority 0; policy accept;\nct state established accept\n");
+    text.push_str("meta priority set 0:0\nmeta priority set ip saddr map @class\nmeta priority . ip daddr vmap @pairs\n");
+    text.push_str("ip daddr @local drop\n}\n}\n");
+    Foreign { name: "bare maps", programs: vec![(&["nft", "-f", "-"], text)] }
 }
 
 /// A chain for each pod, which jumps to one for each policy that selects it; a mark says that one has accepted.
