@@ -16,6 +16,7 @@ use crate::ids::Ids;
 use crate::leaf::{Leaf, is_open, leaf_of};
 use crate::leaves::reason_words;
 use crate::lower::{Grown, add_classes, add_selves, direction_chain, lower_direction};
+use crate::naming::{programs_map, subject_map};
 use crate::ruleset::{Address, Chain, CtState, Hook, Match, Rule, Ruleset, Statement, Value, Verdict, VerdictMap};
 use crate::transaction::apply::chains_of;
 
@@ -245,10 +246,10 @@ fn subjects(model: &Model, node: &OnNode<'_>) -> BTreeMap<IpAddr, EndpointId> {
 /// Puts a chain that counts before the program of each subject, and takes all other pods out.
 fn count_subjects(model: &Model, direction: Direction, subjects: &BTreeMap<IpAddr, EndpointId>, ids: &mut Ids, audit: &mut Audit) {
     let ruleset = &mut audit.ruleset;
-    let Some(programs) = ruleset.verdicts.get(&format!("{direction}-programs")).map(|it| it.elements.clone()) else { return };
+    let Some(programs) = ruleset.verdicts.get(&programs_map(direction)).map(|it| it.elements.clone()) else { return };
     let mut chains = BTreeMap::new();
     for family in Address::BOTH {
-        let Some(map) = ruleset.data.get_mut(&format!("{direction}{}", family.digit())) else { continue };
+        let Some(map) = ruleset.data.get_mut(&subject_map(direction, family)) else { continue };
         let mut elements = BTreeMap::new();
         for (address, program) in std::mem::take(&mut map.elements) {
             let Some((id, program)) = subjects.get(&address).zip(programs.get(&program)) else { continue };
@@ -265,7 +266,7 @@ fn count_subjects(model: &Model, direction: Direction, subjects: &BTreeMap<IpAdd
         }
         map.elements = elements;
     }
-    ruleset.verdicts.insert(format!("{direction}-programs"), VerdictMap { elements: chains });
+    ruleset.verdicts.insert(programs_map(direction), VerdictMap { elements: chains });
 }
 
 /// Whatever the own table does not ask policy about is not looked at.

@@ -18,7 +18,8 @@ pub(crate) struct Leaves {
     known: BTreeMap<Known, usize>,
 }
 
-/// An origin by whether it accepts and what it points at. Two of these may be one origin.
+/// An origin by whether it accepts and what it points at. Two of these may be one origin. Pointers tell apart only what is there as
+/// long as the compiled model that the meetings come from: no longer than a `Leaves` is filled.
 type Known = (Direction, bool, Pointer);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -20,6 +20,7 @@ mod leaf;
 mod leaves;
 mod lower;
 mod lowering;
+mod naming;
 mod netlink;
 mod object;
 mod plan;

@@ -7,6 +7,7 @@ use palisade_model::{Direction, EndpointId, Model, NodeId};
 
 use crate::ids::{Ids, Numbers};
 use crate::leaves::{Leaves, origin_words};
+use crate::naming::{self, class_map, leaves_map, programs_map, range_map, selves, subject_map};
 use crate::ruleset::{
     self, Address, Chain, CtState, DataMap, Guard, Hook, IntervalMap, Match, Origin, PairSet, Rule, Ruleset, Statement, Value, Verdict,
     VerdictMap,
@@ -50,11 +51,6 @@ pub fn lower(model: &Model, compiled: &Compiled, view: &NodeView, ids: &mut Ids)
     ruleset
 }
 
-/// The name of the set of local pods, each with itself.
-pub(crate) fn selves(family: Address) -> String {
-    format!("self{}", family.digit())
-}
-
 pub(crate) fn add_selves(node: &OnNode<'_>, ruleset: &mut Ruleset) {
     for family in Address::BOTH {
         let addresses = node.subjects.iter().map(|it| it.0).filter(|it| Address::of(*it) == family);
@@ -67,23 +63,15 @@ pub(crate) fn add_classes(node: &OnNode<'_>, ids: &mut Ids, ruleset: &mut Rulese
     let numbers = numbers(node.classes.iter().map(String::as_str), &mut ids.classes);
     let of = |place: usize| numbers.get(place).copied().unwrap_or(0);
     for family in Address::BOTH {
-        let digit = family.digit();
         let known = node.known.iter().filter(|it| Address::of(it.address) == family).map(|it| (it.address, of(it.class)));
-        ruleset.data.insert(format!("class{digit}"), DataMap { family, elements: known.collect() });
+        ruleset.data.insert(class_map(family), DataMap { family, elements: known.collect() });
         let ranges = node.ranges.iter().filter(|it| Address::of(it.0) == family).map(|(first, last, class)| (*first, (*last, of(*class))));
-        ruleset.intervals.insert(format!("net{digit}"), IntervalMap { family, elements: ranges.collect() });
+        ruleset.intervals.insert(range_map(family), IntervalMap { family, elements: ranges.collect() });
     }
     for end in [ruleset::End::Source, ruleset::End::Destination] {
-        ruleset.chains.insert(class_chain_name(end).to_owned(), class_chain(end));
+        ruleset.chains.insert(naming::class_chain(end).to_owned(), class_chain(end));
     }
     numbers
-}
-
-fn class_chain_name(end: ruleset::End) -> &'static str {
-    match end {
-        ruleset::End::Source => "class-of-source",
-        ruleset::End::Destination => "class-of-destination",
-    }
 }
 
 /// Sets the number to the class of one end. All programs share it: the kernel walks over all elements of a map for each chain that is new to it.
@@ -91,10 +79,10 @@ fn class_chain(end: ruleset::End) -> Chain {
     // The sender's TOS fills the number before the hook; a miss must not leave it there.
     let mut rules = vec![Rule::set(Value::Zero)];
     for family in Address::BOTH {
-        rules.push(Rule::set(Value::From { end, family, map: format!("class{}", family.digit()) }));
+        rules.push(Rule::set(Value::From { end, family, map: class_map(family) }));
     }
     for family in Address::BOTH {
-        let by_range = Rule::set(Value::From { end, family, map: format!("net{}", family.digit()) });
+        let by_range = Rule::set(Value::From { end, family, map: range_map(family) });
         rules.push(by_range.when(Match::Number(0)));
     }
     Chain { hook: None, rules }
@@ -153,9 +141,9 @@ pub(crate) fn lower_direction(
     for family in Address::BOTH {
         let subjects = node.subjects.iter().filter(|it| Address::of(it.0) == family);
         let elements = subjects.filter_map(|(address, of)| Some((*address, *numbers.get(*of.of(direction))?))).collect();
-        ruleset.data.insert(format!("{direction}{}", family.digit()), DataMap { family, elements });
+        ruleset.data.insert(subject_map(direction, family), DataMap { family, elements });
     }
-    ruleset.verdicts.insert(format!("{direction}-programs"), VerdictMap { elements: names });
+    ruleset.verdicts.insert(programs_map(direction), VerdictMap { elements: names });
 }
 
 /// A program by the names of its leaves.
@@ -185,13 +173,8 @@ pub(crate) fn fate_rule(accepted: bool, number: u32, origin: &Origin) -> Rule {
 }
 
 fn add_program(name: &str, number: u32, direction: Direction, program: Programmed<'_>, ruleset: &mut Ruleset) {
-    ruleset.verdicts.insert(program_map(name), VerdictMap { elements: program.leaves });
+    ruleset.verdicts.insert(leaves_map(name), VerdictMap { elements: program.leaves });
     ruleset.chains.insert(name.to_owned(), program_chain(name, number, direction, program.itself, program.rest));
-}
-
-/// The name of the map from classes to the leaves of a program.
-pub(crate) fn program_map(name: &str) -> String {
-    format!("{name}-leaves")
 }
 
 /// The chain of a program: where the subject is its own peer to one leaf, else by the peer's class, else to the leaf of the rest.
@@ -205,10 +188,10 @@ pub(crate) fn program_chain(name: &str, number: u32, direction: Direction, itsel
         let itself = Rule::to(Verdict::Goto(itself.to_owned()));
         rules.push(itself.when(Match::Pair { family, set: selves(family) }));
     }
-    rules.push(Rule::to(Verdict::Jump(class_chain_name(peer).to_owned())));
+    rules.push(Rule::to(Verdict::Jump(naming::class_chain(peer).to_owned())));
     // It still is what led here where that chain has no rules any more: the table is being left, and another one decides.
     rules.push(Rule::to(Verdict::Return).when(Match::Number(number)));
-    rules.push(Rule { statements: vec![Statement::Look(program_map(name))], ..Rule::default() });
+    rules.push(Rule { statements: vec![Statement::Look(leaves_map(name))], ..Rule::default() });
     rules.push(Rule::to(Verdict::Goto(rest.to_owned())));
     Chain { hook: None, rules }
 }
@@ -220,11 +203,11 @@ pub(crate) fn direction_chain(direction: Direction) -> Chain {
     };
     let mut rules = vec![Rule::set(Value::Zero)];
     for family in Address::BOTH {
-        rules.push(Rule::set(Value::From { end: subject, family, map: format!("{direction}{}", family.digit()) }));
+        rules.push(Rule::set(Value::From { end: subject, family, map: subject_map(direction, family) }));
     }
     // Most packets have a subject at one end only.
     rules.push(Rule::to(Verdict::Return).when(Match::Number(0)));
-    rules.push(Rule { statements: vec![Statement::Look(format!("{direction}-programs"))], ..Rule::default() });
+    rules.push(Rule { statements: vec![Statement::Look(programs_map(direction))], ..Rule::default() });
     Chain { hook: None, rules }
 }
 

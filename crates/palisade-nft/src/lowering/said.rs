@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use palisade_model::{Direction, PerDirection};
 
-use crate::lower::selves;
+use crate::naming::{class_map, range_map, selves, subject_map};
 use crate::ruleset::{Address, Ruleset};
 
 /// What is said of one address.
@@ -36,10 +36,10 @@ impl<'r> OfFamily<'r> {
         Some(OfFamily {
             classes: map(class_map(family))?,
             programs: PerDirection {
-                egress: map(program_map(Direction::Egress, family))?,
-                ingress: map(program_map(Direction::Ingress, family))?,
+                egress: map(subject_map(Direction::Egress, family))?,
+                ingress: map(subject_map(Direction::Ingress, family))?,
             },
-            strangers: &ruleset.intervals.get(&format!("net{}", family.digit()))?.elements,
+            strangers: &ruleset.intervals.get(&range_map(family))?.elements,
         })
     }
 }
@@ -110,7 +110,7 @@ impl Moves {
             put(&class_map(family), said.map(|it| it.class));
             let programs = said.and_then(|it| it.programs);
             for direction in Direction::BOTH {
-                put(&program_map(direction, family), programs.map(|it| *it.of(direction)));
+                put(&subject_map(direction, family), programs.map(|it| *it.of(direction)));
             }
             let Some(selves) = ruleset.pairs.get_mut(&selves(family)) else { continue };
             match programs {
@@ -119,12 +119,4 @@ impl Moves {
             };
         }
     }
-}
-
-fn class_map(family: Address) -> String {
-    format!("class{}", family.digit())
-}
-
-fn program_map(direction: Direction, family: Address) -> String {
-    format!("{direction}{}", family.digit())
 }

@@ -6,12 +6,12 @@ use std::net::IpAddr;
 use palisade_model::Direction;
 
 use crate::ids::Space;
-use crate::lower::program_map;
+use crate::naming::{class_map, leaves_map, programs_map, range_map, subject_map};
 use crate::plan::Step;
 use crate::plan::links::Links;
 use crate::plan::moves::{InForce, Moves, moves, time};
 use crate::plan::reduce::reduce;
-use crate::plan::tables::{Classes, Program, Tables, class_map, is_ingress, numbers_map, range_map, subject_map};
+use crate::plan::tables::{Classes, Program, Tables, is_ingress};
 use crate::plan::transitions::{Context, Meanwhile, Transition, may_mix, transitions};
 use crate::ruleset::{Address, Chain, Ruleset, VerdictMap};
 
@@ -142,8 +142,8 @@ impl Stages<'_> {
             if let Meanwhile::Meet { number, program } = &transition.meanwhile {
                 let direction = transition.direction;
                 prepared.chains.insert(program.chain.clone(), program.as_chain(direction));
-                prepared.verdicts.insert(program_map(&program.chain), VerdictMap { elements: program.leaves.clone().into_owned() });
-                prepared.verdicts.entry(numbers_map(direction)).or_default().elements.insert(*number, program.chain.clone());
+                prepared.verdicts.insert(leaves_map(&program.chain), VerdictMap { elements: program.leaves.clone().into_owned() });
+                prepared.verdicts.entry(programs_map(direction)).or_default().elements.insert(*number, program.chain.clone());
             }
         }
         self.teach(&mut prepared)?;
@@ -164,7 +164,7 @@ impl Stages<'_> {
                 let knows = |class: &u32| (was.is_some() && old.classes.contains(class)) || (is.is_some() && new.classes.contains(class));
                 for class in on_the_way.iter().filter(|it| !knows(it)) {
                     let leaf = self.context.leaf_of(direction, number, *class)?;
-                    let map = prepared.verdicts.entry(program_map(&program.chain)).or_default();
+                    let map = prepared.verdicts.entry(leaves_map(&program.chain)).or_default();
                     tell(map, program, *class, leaf);
                 }
             }

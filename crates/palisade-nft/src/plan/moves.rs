@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use palisade_model::Direction;
 
-use crate::plan::tables::{Program, Tables, class_map, range_map};
+use crate::naming::{class_map, range_map};
+use crate::plan::tables::{Program, Tables};
 use crate::ruleset::{Address, IntervalMap, Ruleset};
 
 /// All addresses that go from one class to another, by these.

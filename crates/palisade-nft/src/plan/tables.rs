@@ -7,7 +7,8 @@ use std::net::IpAddr;
 
 use palisade_model::{Direction, PerDirection};
 
-use crate::lower::{program_chain, program_map};
+use crate::lower::program_chain;
+use crate::naming::{class_map, leaves_map, programs_map, range_map, subject_map};
 use crate::ruleset::{Address, Chain, DataMap, Hook, Ruleset, Statement, Verdict};
 
 /// A ruleset, read.
@@ -124,7 +125,7 @@ fn numbers(ruleset: &Ruleset) -> impl Iterator<Item = u32> {
 
 impl<'a> Side<'a> {
     fn read(ruleset: &'a Ruleset, direction: Direction) -> Option<Side<'a>> {
-        let numbers = &ruleset.verdicts.get(&numbers_map(direction))?.elements;
+        let numbers = &ruleset.verdicts.get(&programs_map(direction))?.elements;
         let programs = numbers.iter().map(|(number, chain)| Some((*number, Program::read(ruleset, direction, *number, chain)?)));
         let side = Side { direction, ruleset, programs: programs.collect::<Option<_>>()? };
         // A subject without a program would be let go.
@@ -167,7 +168,7 @@ impl<'a> Program<'a> {
             | Statement::Look(_) => None,
         });
         let (itself, rest) = (targets.next()?, targets.next_back()?);
-        let leaves = Cow::Borrowed(&ruleset.verdicts.get(&program_map(name))?.elements);
+        let leaves = Cow::Borrowed(&ruleset.verdicts.get(&leaves_map(name))?.elements);
         let program = Program { number, chain: name.to_owned(), itself, rest, leaves };
         (program.as_chain(direction) == *chain).then_some(program)
     }
@@ -203,20 +204,4 @@ pub(super) fn is_ingress(chain: &Chain) -> bool {
         Some(Hook::Ingress { .. }) => true,
         Some(Hook::Forward | Hook::Input) | None => false,
     }
-}
-
-pub(super) fn class_map(family: Address) -> String {
-    format!("class{}", family.digit())
-}
-
-pub(super) fn range_map(family: Address) -> String {
-    format!("net{}", family.digit())
-}
-
-pub(super) fn subject_map(direction: Direction, family: Address) -> String {
-    format!("{direction}{}", family.digit())
-}
-
-pub(super) fn numbers_map(direction: Direction) -> String {
-    format!("{direction}-programs")
 }
