@@ -271,7 +271,9 @@ impl Running {
             (self.report)(Event::Failed(error.to_string()));
             BTreeMap::new()
         });
-        let view = Arc::new(View::of(model, node, &links));
+        let known = Arc::clone(self.shared.names.read().unwrap_or_else(PoisonError::into_inner).view());
+        let view = Arc::new(View::after(&known, model, node, &links));
+        drop(known);
         if let Some(sweeper) = &self.sweeper {
             self.shared.desk.add(Touched { left, ..Touched::default() });
             sweeper.make_way(&view, &*self.report);
