@@ -20,6 +20,7 @@ mod packet;
 mod queue;
 mod room;
 mod running;
+mod stranger;
 mod strays;
 mod sweep;
 mod verify;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -12,7 +11,7 @@ use std::{fmt, io};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use palisade_kernel::{Answers, Changed, Conntrack, Frames, KernelError, Log, LogOptions, Monitor, Namespace, Nftables, Restored};
 use palisade_model::{EndpointId, Model, NodeId};
-use palisade_nft::{AUDIT_GROUP, LOG_GROUP, Table, Unknown, Would};
+use palisade_nft::{AUDIT_GROUP, LOG_GROUP, Unknown, Would};
 use palisade_report::v1;
 
 use crate::acceptance::{Acceptance, AcceptedBy};
@@ -25,11 +24,11 @@ use crate::lock::{Lock, LockError};
 use crate::names::Names;
 use crate::notice::Notice;
 use crate::room::Lookout;
+use crate::stranger::stranger;
 use crate::strays::{About, Straying};
 use crate::sweep::{Cuts, Desk, Established, Shut, Sweeper, Swept, Tools, Touched, View};
 use crate::verify::{Seen, Watching};
 
-const TABLE: &str = "palisade";
 /// How long the thread waits before it looks whether it should end.
 const TURN: u8 = 100;
 
@@ -291,7 +290,7 @@ impl Running {
         let mut names = self.shared.names.write().unwrap_or_else(PoisonError::into_inner);
         let before = agent.origins().clone();
         let in_vain = agent.in_vain();
-        let applied = agent.apply(model, node, links.clone())?;
+        let applied = agent.enforce(model, node, links.clone())?;
         names.follow(Arc::clone(&view), &before, agent.origins());
         drop(names);
         if let Applied::TakenOver(layout) = applied {
@@ -306,7 +305,7 @@ impl Running {
         lock(&self.shared.audit).apply(agent.kernel(), model, node, since_1970());
         let about = About::of(view, &links, agent.unknown_pods(), agent.origins());
         drop(agent);
-        if let Err(error) = self.straying.know(about) {
+        if let Err(error) = self.straying.know(about, || lock(&self.shared.agent).settle()) {
             (self.report)(Event::Failed(error.to_string()));
         }
         if let Some(sweeper) = &self.sweeper {
@@ -362,6 +361,9 @@ impl Drop for Running {
             // A panic of the thread has been printed by then, and nothing depends on it any more.
             drop(thread.join());
         }
+        if let Err(error) = lock(&self.shared.agent).settle() {
+            (self.report)(Event::Failed(error.to_string()));
+        }
     }
 }
 
@@ -411,6 +413,10 @@ impl Worker {
                 self.hear(report);
             }
             self.check(report);
+            if ready.monitor {
+                // Who needs that tries again, and says so.
+                lock(&self.shared.agent).settle().ok();
+            }
             if ready.log {
                 self.read(report);
             }
@@ -562,24 +568,6 @@ impl Worker {
         }
         self.failure = failure;
     }
-}
-
-/// Who made a change of our table, unless it was this process.
-fn stranger(changed: &Changed) -> Option<String> {
-    match changed {
-        Changed::Transaction { by, process, tables, .. } => {
-            // The kernel names the thread, by its number in the first process namespace. Elsewhere somebody else may have that number here.
-            let ours = in_first_process_namespace() && Path::new("/proc/self/task").join(by.to_string()).exists();
-            let touched = tables.iter().any(|it| it.name == TABLE || it.name == Table::Audit.name());
-            (touched && !ours).then(|| format!("{process} (process {by})"))
-        }
-        Changed::Unknown => Some("an unknown process".to_owned()),
-    }
-}
-
-/// The first process namespace has a fixed number.
-fn in_first_process_namespace() -> bool {
-    std::fs::read_link("/proc/self/ns/pid").is_ok_and(|it| it.as_os_str() == "pid:[4026531836]")
 }
 
 fn since_1970() -> Duration {

@@ -415,3 +415,33 @@ fn a_check_that_failed_is_made_up_for_by_the_next() {
     assert_eq!(agent.check(), Ok(Checked::Intact));
     assert_eq!(agent.take(&[80]), Ok(Applied::Unchanged));
 }
+
+/// What packets are waited for at the end of a change is due until somebody builds on it.
+#[test]
+fn a_change_is_in_force_before_packets_have_left() {
+    let mut agent = agent();
+    agent.take(&[80]).unwrap();
+    let enforce = |agent: &mut Agent<Fake>, ports: &[u16]| agent.enforce(&model(ports), NodeId(0), BTreeMap::new());
+    enforce(&mut agent, &[81]).unwrap();
+    agent.assert_holds(&[81]);
+    let before = agent.kernel.graces();
+    assert_eq!(enforce(&mut agent, &[81]), Ok(Applied::Unchanged));
+    assert_eq!(agent.kernel.graces(), before);
+    for expected in [1, 1] {
+        agent.settle().unwrap();
+        assert_eq!(agent.kernel.graces() - before, expected);
+    }
+    // The next change waits first, and does nothing where it cannot.
+    enforce(&mut agent, &[82]).unwrap();
+    let before = agent.kernel.graces();
+    agent.fail([Fault::Before(KernelError::Grace(Errno::EMFILE))]);
+    assert_eq!(enforce(&mut agent, &[83]), Err(AgentError::Kept(KernelError::Grace(Errno::EMFILE))));
+    agent.assert_holds(&[82]);
+    assert_eq!(agent.kernel.graces(), before);
+    enforce(&mut agent, &[83]).unwrap();
+    let with_one_due = agent.kernel.graces() - before;
+    agent.settle().unwrap();
+    let before = agent.kernel.graces();
+    enforce(&mut agent, &[84]).unwrap();
+    assert_eq!(agent.kernel.graces() - before, with_one_due - 1);
+}
