@@ -27,6 +27,7 @@ pub struct Agent<K> {
     /// What was applied last.
     wanted: Option<Arc<Ruleset>>,
     standing: Standing,
+    due: Due,
     unknown: Unknown,
     uncovered: Vec<String>,
     counts: Counts,
@@ -41,6 +42,14 @@ enum Standing {
     AsLeft,
     /// Anything, and perhaps there is none: nothing can be built on it.
     Unknown,
+}
+
+/// What must be waited for before anything builds on the last commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Due {
+    Nothing,
+    /// Packets may be on their way that met what was in force before.
+    Grace,
 }
 
 /// What an `apply` did.
@@ -112,6 +121,8 @@ impl<K: Kernel> Agent<K> {
             layout,
             wanted: None,
             standing: Standing::Unknown,
+            // Whoever had the table before may have ended right after a commit.
+            due: Due::Grace,
             unknown,
             uncovered: Vec::new(),
             counts: Counts::default(),
@@ -144,9 +155,20 @@ impl<K: Kernel> Agent<K> {
         self.in_vain
     }
 
-    /// Brings the table to what the model wants for a node. Links are the node's ends of its pods' links.
+    /// Brings the table to what the model wants for a node. Links are the node's ends of its pods' links. No packet is left that met what was in force before.
     pub fn apply(&mut self, model: &Model, node: NodeId, links: BTreeMap<EndpointId, String>) -> Result<Applied, AgentError> {
         let applied = self.make_true(model, node, links);
+        let settled = applied.and_then(|applied| self.settle().map(|()| applied).map_err(|error| self.unknown(error)));
+        self.counted_as(settled)
+    }
+
+    /// The same, but for packets that are on their way: `settle` waits for these.
+    pub(crate) fn enforce(&mut self, model: &Model, node: NodeId, links: BTreeMap<EndpointId, String>) -> Result<Applied, AgentError> {
+        let applied = self.make_true(model, node, links);
+        self.counted_as(applied)
+    }
+
+    fn counted_as(&mut self, applied: Result<Applied, AgentError>) -> Result<Applied, AgentError> {
         match applied {
             Ok(_) => self.in_vain = 0,
             Err(_) => {
@@ -155,6 +177,15 @@ impl<K: Kernel> Agent<K> {
             }
         }
         applied
+    }
+
+    /// Waits until no packet is on its way that met what was in force before the last change.
+    pub(crate) fn settle(&mut self) -> Result<(), KernelError> {
+        if self.due == Due::Grace {
+            self.attempt(Kernel::grace)?;
+            self.due = Due::Nothing;
+        }
+        Ok(())
     }
 
     fn make_true(&mut self, model: &Model, node: NodeId, links: BTreeMap<EndpointId, String>) -> Result<Applied, AgentError> {
@@ -330,13 +361,19 @@ impl<K: Kernel> Agent<K> {
         }
     }
 
-    /// Does one step after the other. Returns the number of changes.
+    /// Does one step after the other. Returns the number of changes. A grace at the end is due.
     fn run(&mut self, before: Option<&Ruleset>, steps: &[Step]) -> Result<usize, AgentError> {
+        if !steps.is_empty() {
+            self.settle().map_err(AgentError::Kept)?;
+        }
         let mut changes = 0;
         for (at, step) in steps.iter().enumerate() {
             let done = match step {
                 Step::Commit(transaction) => self.commit(transaction, || after(before, steps.get(..=at).unwrap_or_default())),
-                Step::Grace => self.attempt(Kernel::grace).map_err(AgentError::Kept),
+                Step::Grace => {
+                    self.due = Due::Grace;
+                    if at + 1 < steps.len() { self.settle().map_err(AgentError::Kept) } else { Ok(()) }
+                }
             };
             // Each state on the way is safe, and the next one is found from there.
             done.map_err(|error| match error {

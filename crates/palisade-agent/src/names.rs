@@ -41,6 +41,11 @@ impl Names {
         names
     }
 
+    /// The cluster as it is known.
+    pub(crate) fn view(&self) -> &Arc<View> {
+        &self.view
+    }
+
     /// Goes on to the cluster as it is after a change, and to the `origins` of the ruleset that came of it. What the one `before` denied may still be on its
     /// way, so its origins keep their names.
     pub(crate) fn follow(&mut self, view: Arc<View>, before: &BTreeMap<u32, Origin>, origins: &Shared<BTreeMap<u32, Origin>>) {

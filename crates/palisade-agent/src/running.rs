@@ -277,7 +277,9 @@ impl Running {
             (self.report)(Event::Failed(error.to_string()));
             BTreeMap::new()
         });
-        let view = Arc::new(View::of(model, node, &links));
+        let known = Arc::clone(self.shared.names.read().unwrap_or_else(PoisonError::into_inner).view());
+        let view = Arc::new(View::after(&known, model, node, &links));
+        drop(known);
         if let Some(sweeper) = &self.sweeper {
             self.shared.desk.add(Touched { left, ..Touched::default() });
             sweeper.make_way(&view, &*self.report);
@@ -295,7 +297,7 @@ impl Running {
         let mut names = self.shared.names.write().unwrap_or_else(PoisonError::into_inner);
         let before = agent.origins().clone();
         let in_vain = agent.in_vain();
-        let applied = agent.apply(model, node, links.clone())?;
+        let applied = agent.enforce(model, node, links.clone())?;
         names.follow(Arc::clone(&view), &before, agent.origins());
         drop(names);
         if let Applied::TakenOver(layout) = applied {
@@ -310,7 +312,7 @@ impl Running {
         lock(&self.shared.audit).apply(agent.kernel(), model, node, since_1970());
         let about = About::of(view, &links, agent.unknown_pods(), agent.origins());
         drop(agent);
-        if let Err(error) = self.straying.know(about) {
+        if let Err(error) = self.straying.know(about, || lock(&self.shared.agent).settle()) {
             (self.report)(Event::Failed(error.to_string()));
         }
         if let Some(sweeper) = &self.sweeper {
@@ -365,6 +367,9 @@ impl Drop for Running {
         for thread in self.threads.drain(..) {
             // A panic of the thread has been printed by then, and nothing depends on it any more.
             drop(thread.join());
+        }
+        if let Err(error) = lock(&self.shared.agent).settle() {
+            (self.report)(Event::Failed(error.to_string()));
         }
     }
 }

@@ -130,10 +130,16 @@ impl Straying {
         Ok(Straying { shared, thread: Some(thread) })
     }
 
-    /// Says what is known now, and opens what is not stray any more.
-    pub(crate) fn know(&self, about: Option<About>) -> Result<(), KernelError> {
+    /// Says what is known now, and opens what is not stray any more. `settle` waits for packets that met what was in force before that: by the time a
+    /// pod is open, all of its packets have met its programs.
+    pub(crate) fn know(&self, about: Option<About>, settle: impl FnOnce() -> Result<(), KernelError>) -> Result<(), KernelError> {
+        let known = about.map_or(Known::Open, Known::Closed);
         let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.known = about.map_or(Known::Open, Known::Closed);
+        // What an agent before this one has closed is opened by the first look.
+        if matches!(state.known, Known::Nothing) || state.closed.iter().any(|(link, address)| !known.is_stray(link, *address)) {
+            settle()?;
+        }
+        state.known = known;
         state.told = Stirred::Yes;
         let State { closed, known, .. } = &mut *state;
         let before = closed.len();

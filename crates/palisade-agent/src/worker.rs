@@ -71,6 +71,10 @@ impl Worker {
                 self.hear(report);
             }
             self.check(report);
+            if ready.monitor {
+                // Who needs that tries again, and says so.
+                lock(&self.shared.agent).settle().ok();
+            }
             if ready.log {
                 self.read(report);
             }

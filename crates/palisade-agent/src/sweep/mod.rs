@@ -13,6 +13,7 @@ mod answers;
 mod cut;
 mod elsewhere;
 mod judge;
+mod places;
 mod sweeper;
 mod view;
 

@@ -74,7 +74,7 @@ impl Desk {
         self.changed.notify_all();
     }
 
-    /// Another view is in force, and every packet has left that met what was in force before: it could be about to be tracked.
+    /// Another view is in force.
     pub(crate) fn in_force(&self, view: Arc<View>, applied: Applied) {
         let before = lock(&self.inner).view.replace(Arc::clone(&view));
         let mut touched = before.map_or_else(Touched::all, |before| view.touched_since(&before));
@@ -260,6 +260,8 @@ impl Sweeper {
     }
 
     fn sweep(&self, touched: &Touched, tally: &mut Tally) -> Result<(), SweepError> {
+        // Every packet has to leave that met what was in force before: it could be about to be tracked.
+        lock(&self.shared.agent).settle()?;
         let mut tools = lock(&self.tools);
         let node = tools.own_addresses()?;
         let found = tools.candidates(touched)?;
@@ -308,6 +310,8 @@ impl Sweeper {
         if more.is_empty() && shut.is_settled() {
             return Ok(());
         }
+        // What is let pass again must not meet a packet that was let pass by what was in force before.
+        lock(&self.shared.agent).settle()?;
         // Whoever brings something else into force settles after that.
         let (Some(ruleset), Some(view)) = self.in_force() else { return Ok(()) };
         // Only pods are asked about.

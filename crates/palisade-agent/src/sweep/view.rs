@@ -1,13 +1,16 @@
 //! A cluster as the agent of one node knows it, and which connections a change of it may deny.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::{Arc, Weak};
 
 use palisade_engine::selects;
 use palisade_model::{ContainerPort, Endpoint, EndpointId, Labels, Model, Node, NodeId, Place, PodName, Policy};
 use palisade_nft::Address;
+
+use crate::sweep::places::{Claims, Places, Splice};
 
 /// With more work than this to find out whom changed policies select, everybody counts as selected.
 const MOST_SELECTIONS: usize = 2_000_000;
@@ -19,8 +22,9 @@ pub(crate) struct View {
     node: Option<NodeId>,
     /// The node's end of the link to each of its pods.
     links: BTreeMap<EndpointId, String>,
-    /// Who has each address that somebody of the cluster has, as `Model::place_of` says.
-    places: HashMap<IpAddr, Place>,
+    places: Places,
+    /// An earlier view, and which pods are not as they were there.
+    since: Option<(Weak<View>, Splice)>,
 }
 
 /// The ends of connections that a change may have denied.
@@ -103,26 +107,20 @@ impl Touched {
 impl View {
     /// What a node sees of a cluster. Links are the node's ends of its pods' links.
     pub(crate) fn of(model: &Arc<Model>, node: NodeId, links: &BTreeMap<EndpointId, String>) -> View {
-        let mut places: HashMap<IpAddr, Place> = HashMap::with_capacity(model.endpoints.len());
-        let rank = |place: Place| match place {
-            Place::Pod(id) => (0, model.endpoint(id).map(|it| (it.running, it.readiness)), id.0),
-            Place::Node(id) => (1, None, id.0),
-            Place::Outside => (2, None, 0),
-        };
-        let pods = (0..).zip(&model.endpoints).flat_map(|(at, pod)| pod.addresses.iter().map(move |it| (*it, Place::Pod(EndpointId(at)))));
-        let nodes = (0..).zip(&model.nodes).flat_map(|(at, node)| node.addresses.iter().map(move |it| (*it, Place::Node(NodeId(at)))));
-        for (address, place) in pods.chain(nodes) {
-            let owner = places.entry(address).or_insert(place);
-            if rank(place) < rank(*owner) {
-                *owner = place;
-            }
-        }
-        View { model: Arc::clone(model), node: Some(node), links: links.clone(), places }
+        View { model: Arc::clone(model), node: Some(node), links: links.clone(), places: Places::of(model), since: None }
+    }
+
+    /// The same for who has seen it before.
+    pub(crate) fn after(before: &Arc<View>, model: &Arc<Model>, node: NodeId, links: &BTreeMap<EndpointId, String>) -> View {
+        let splice = Splice::between(&before.model.endpoints, &model.endpoints);
+        let places = before.places.after(&before.model, model, &splice).unwrap_or_else(|| Places::of(model));
+        let since = Some((Arc::downgrade(before), splice));
+        View { model: Arc::clone(model), node: Some(node), links: links.clone(), places, since }
     }
 
     /// Who has an address.
     pub(crate) fn place(&self, address: IpAddr) -> Place {
-        self.places.get(&address).copied().unwrap_or(Place::Outside)
+        self.places.of_address(address)
     }
 
     /// Whether some pod has an address.
@@ -142,7 +140,8 @@ impl View {
     /// on the policies that select one of them: whoever is not in here may do what they could before.
     pub(crate) fn touched_since(&self, before: &View) -> Touched {
         let mut addresses = HashSet::new();
-        for (old, new) in joined(&before.model.endpoints, &self.model.endpoints) {
+        let Splice { gone, come } = self.changed_since(before);
+        for (old, new) in joined(before.pods(gone), self.pods(come)) {
             let claimed = [old, new].into_iter().flatten().flat_map(|it| it.addresses.iter().copied());
             match (old, new) {
                 (Some(old), Some(new)) if before.known_of(old) == self.known_of(new) => {
@@ -163,10 +162,45 @@ impl View {
         Touched { judged, left: self.left_since(before) }
     }
 
+    /// Pods of which something else may be known than in an earlier view, but for who has their addresses.
+    fn changed_since(&self, before: &View) -> Splice {
+        let (old, new) = (&before.model, &self.model);
+        let same_nodes = old.nodes.len() == new.nodes.len() && old.nodes.iter().zip(&new.nodes).all(|(a, b)| a.name == b.name);
+        if same_nodes && old.namespaces == new.namespaces {
+            self.splice_since(before)
+        } else {
+            Splice { gone: 0..old.endpoints.len(), come: 0..new.endpoints.len() }
+        }
+    }
+
+    /// The pods at some places.
+    fn pods(&self, places: Range<usize>) -> impl Iterator<Item = &Endpoint> {
+        self.model.endpoints.iter().skip(places.start).take(places.len())
+    }
+
     /// Addresses that pods had in an earlier view, and have no longer.
     pub(crate) fn left_since(&self, before: &View) -> BTreeMap<IpAddr, PodName> {
-        let had = before.model.endpoints.iter().flat_map(|it| &it.addresses).filter_map(|it| Some((*it, before.owner(*it)?)));
-        had.filter(|(address, pod)| self.owner(*address) != Some(*pod)).map(|(address, (name, _))| (address, name.clone())).collect()
+        let left = |pod: &Endpoint| {
+            let had = pod.addresses.iter().filter_map(|it| Some((*it, before.owner(*it)?)));
+            had.filter(|(address, pod)| self.owner(*address) != Some(*pod)).map(|(it, (name, _))| (it, name.clone())).collect::<Vec<_>>()
+        };
+        if [before, self].iter().any(|it| it.places.claims() == Claims::Twice) {
+            return before.model.endpoints.iter().flat_map(left).collect();
+        }
+        // Nobody else can have lost an address.
+        let splice = self.splice_since(before);
+        let relinked = relinked(&before.links, &self.links, &splice);
+        let relinked = relinked.into_iter().filter_map(|it| before.model.endpoint(it));
+        before.pods(splice.gone).chain(relinked).flat_map(left).collect()
+    }
+
+    /// Which pods are not as they were in an earlier view.
+    fn splice_since(&self, before: &View) -> Splice {
+        match &self.since {
+            // Nothing else can stand where that one stood, as long as somebody knows of it.
+            Some((view, splice)) if std::ptr::eq(view.as_ptr(), before) => splice.clone(),
+            Some(_) | None => Splice::between(&before.model.endpoints, &self.model.endpoints),
+        }
     }
 
     /// The pod that has an address, as one can know it again: by its name, and on this node by its link.
@@ -183,9 +217,12 @@ impl View {
 }
 
 /// Pods by name, each as it was and as it is.
-fn joined<'a>(old: &'a [Endpoint], new: &'a [Endpoint]) -> impl Iterator<Item = (Option<&'a Endpoint>, Option<&'a Endpoint>)> {
+fn joined<'a>(
+    old: impl IntoIterator<Item = &'a Endpoint>,
+    new: impl IntoIterator<Item = &'a Endpoint>,
+) -> impl Iterator<Item = (Option<&'a Endpoint>, Option<&'a Endpoint>)> {
     // Both are in name order.
-    let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
+    let (mut old, mut new) = (old.into_iter().peekable(), new.into_iter().peekable());
     std::iter::from_fn(move || match (old.peek(), new.peek()) {
         (None, None) => None,
         (Some(_), None) => Some((old.next(), None)),
@@ -198,8 +235,19 @@ fn joined<'a>(old: &'a [Endpoint], new: &'a [Endpoint]) -> impl Iterator<Item = 
     })
 }
 
+/// Pods that are as they were and have another link, by where they stood.
+fn relinked(old: &BTreeMap<EndpointId, String>, new: &BTreeMap<EndpointId, String>, splice: &Splice) -> BTreeSet<EndpointId> {
+    let known = old.keys().copied().chain(new.keys().filter_map(|it| splice.then(it.0)).map(EndpointId));
+    let has_another = |then: &EndpointId| splice.now(then.0).is_some_and(|now| old.get(then) != new.get(&EndpointId(now)));
+    known.filter(has_another).collect()
+}
+
 /// Addresses of nodes that have other labels or addresses than before.
 fn changed_nodes(old: &Model, new: &Model) -> BTreeSet<IpAddr> {
+    let same = |(a, b): (&Node, &Node)| (&a.name, &a.labels, &a.addresses) == (&b.name, &b.labels, &b.addresses);
+    if old.nodes.len() == new.nodes.len() && old.nodes.iter().zip(&new.nodes).all(same) {
+        return BTreeSet::new();
+    }
     let [old, new] = [old, new].map(|model| model.nodes.iter().map(|it| (&it.name, it)).collect::<BTreeMap<_, _>>());
     let known = |it: Option<&&'_ Node>| it.map(|it| (it.labels.clone(), it.addresses.clone()));
     let changed = old.keys().chain(new.keys()).filter(|it| known(old.get(*it)) != known(new.get(*it)));

@@ -116,13 +116,11 @@ impl Watching {
         node: NodeId,
         links: &BTreeMap<EndpointId, String>,
     ) -> Result<BTreeMap<IpAddr, PodName>, KernelError> {
-        let own = model.endpoints.iter().enumerate().filter(|(_, it)| it.node == Some(node));
+        let own = links.iter().filter_map(|(id, link)| Some((model.endpoint(*id).filter(|it| it.node == Some(node))?, link)));
         let (mut endpoints, mut renumbered): (Vec<Endpoint>, BTreeMap<EndpointId, String>) = Default::default();
-        for (at, endpoint) in own {
-            if let Some(link) = links.get(&EndpointId(at)) {
-                renumbered.insert(EndpointId(endpoints.len()), link.clone());
-                endpoints.push(Endpoint { node: Some(NodeId(0)), ..endpoint.clone() });
-            }
+        for (endpoint, link) in own {
+            renumbered.insert(EndpointId(endpoints.len()), link.clone());
+            endpoints.push(Endpoint { node: Some(NodeId(0)), ..endpoint.clone() });
         }
         self.shared.about().now_with(Some(Pods { model: Model { endpoints, ..Model::default() }, links: renumbered }))
     }

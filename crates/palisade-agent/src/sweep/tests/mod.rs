@@ -1,5 +1,6 @@
 //! What a change touches, and how connections are judged, on clusters in their text form.
 
+pub(super) mod changing;
 mod judge;
 mod view;
 

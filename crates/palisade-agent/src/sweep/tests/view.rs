@@ -1,8 +1,10 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use palisade_model::{NodeId, Readiness, Running};
+use palisade_model::{Endpoint, Model, NodeId, PodName, Readiness, Running};
 
+use super::changing::Changing;
 use super::{address, model, name, view, view_of};
 use crate::sweep::view::{Judged, Touched, View};
 
@@ -132,4 +134,44 @@ fn what_several_changes_touch_is_put_together() {
     assert_eq!(all.left_by([address("10.0.0.2"), address("10.0.0.3")]), Some(&name("c")));
     all.absorb(Touched::all());
     assert_eq!((all.judged, all.left.len()), (Judged::All, 1));
+}
+
+/// What is known of each pod and node, by its name; not who has its addresses.
+fn known(model: &Model) -> BTreeMap<String, (String, Vec<IpAddr>)> {
+    let node = |it: &Endpoint| it.node.and_then(|it| model.node(it)).map(|it| it.name.clone());
+    let of = |it: &Endpoint| format!("{:?} {:?} {:?} {:?}", it.labels, model.namespace_labels(&it.name.namespace), it.ports, node(it));
+    let pods = model.endpoints.iter().map(|it| (it.name.to_string(), (of(it), it.addresses.clone())));
+    let nodes = model.nodes.iter().map(|it| (format!("node {}", it.name), (format!("{:?}", it.labels), it.addresses.clone())));
+    pods.chain(nodes).collect()
+}
+
+#[test]
+fn who_has_seen_a_cluster_before_knows_what_a_change_touches() {
+    let mut changing = Changing::default();
+    let mut before = changing.view(None);
+    let (mut judged_some, mut left_some) = (0, 0);
+    for _ in 0..2000 {
+        let old = changing.clone();
+        changing.step();
+        let after = changing.view(Some(&before));
+        let owners = Changing::addresses().filter(|it| old.owner(*it) != changing.owner(*it));
+        let left: BTreeMap<IpAddr, PodName> = owners.filter_map(|it| Some((it, old.owner(it)?.0))).collect();
+        let (was, is) = (known(&old.model), known(&changing.model));
+        let other = was.keys().chain(is.keys()).filter(|it| was.get(*it) != is.get(*it));
+        let mut judged: HashSet<IpAddr> = other.flat_map(|it| [was.get(it), is.get(it)]).flatten().flat_map(|it| it.1.clone()).collect();
+        // Who is otherwise the same may win an address, or lose it.
+        let runs = |pod: &Endpoint| old.model.endpoints.iter().find(|it| it.name == pod.name).map(|it| it.running);
+        let changed = changing.model.endpoints.iter().filter(|it| runs(it).is_some_and(|was| was != it.running));
+        judged.extend(changed.flat_map(|it| &it.addresses).filter(|it| old.owner(**it) != changing.owner(**it)));
+        let touched = after.touched_since(&before);
+        assert_eq!(touched, Touched { judged: Judged::Of(judged), left: left.clone() }, "{:?} {:?}", old.model, changing.model);
+        assert_eq!(after.left_since(&before), left);
+        // Nor does it matter whether one has seen it.
+        let anew = changing.view(None);
+        assert_eq!(anew.touched_since(&before), touched);
+        judged_some += usize::from(touched.judged != Judged::default());
+        left_some += usize::from(!left.is_empty());
+        before = after;
+    }
+    assert!(judged_some > 1000 && left_some > 300, "{judged_some} {left_some}");
 }
