@@ -6,8 +6,8 @@ use std::net::IpAddr;
 
 use arbitrary::{Result, Unstructured};
 use palisade_nft::{
-    Address, Chain, CtState, DataMap, End, Hook, IntervalMap, Match, Neighbour, PairSet, Rule, Ruleset, SourceSet, Statement, Value,
-    Verdict, VerdictMap, render,
+    Address, Chain, CtState, DataMap, End, Hook, IntervalMap, Match, Neighbour, PairSet, Rule, Ruleset, SharedMap, SourceSet, Statement,
+    Value, Verdict, VerdictMap, render,
 };
 
 use crate::dump;
@@ -100,7 +100,7 @@ fn address(u: &mut Unstructured<'_>, family: Address) -> Result<IpAddr> {
     })
 }
 
-fn numbers(u: &mut Unstructured<'_>, family: Address) -> Result<BTreeMap<IpAddr, u32>> {
+fn numbers(u: &mut Unstructured<'_>, family: Address) -> Result<SharedMap<IpAddr, u32>> {
     several(u, |u| Ok((address(u, family)?, u.arbitrary()?)))
 }
 

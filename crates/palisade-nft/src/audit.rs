@@ -18,6 +18,7 @@ use crate::leaves::reason_words;
 use crate::lower::{Grown, add_classes, add_selves, direction_chain, lower_direction};
 use crate::naming::{programs_map, subject_map};
 use crate::ruleset::{Address, Chain, CtState, Hook, Match, Rule, Ruleset, Statement, Value, Verdict, VerdictMap};
+use crate::shared_map::SharedMap;
 use crate::transaction::apply::chains_of;
 
 /// The audit of one node.
@@ -250,9 +251,9 @@ fn count_subjects(model: &Model, direction: Direction, subjects: &BTreeMap<IpAdd
     let mut chains = BTreeMap::new();
     for family in Address::BOTH {
         let Some(map) = ruleset.data.get_mut(&subject_map(direction, family)) else { continue };
-        let mut elements = BTreeMap::new();
-        for (address, program) in std::mem::take(&mut map.elements) {
-            let Some((id, program)) = subjects.get(&address).zip(programs.get(&program)) else { continue };
+        let mut elements = SharedMap::new();
+        for (address, program) in &map.elements {
+            let Some((id, program)) = subjects.get(address).zip(programs.get(program)) else { continue };
             let Some(endpoint) = model.endpoint(*id) else { continue };
             let number = ids.programs.of(&format!("{direction} of {} in {program}", endpoint.name));
             let name = format!("{direction}-of-{number:08x}");
@@ -261,7 +262,7 @@ fn count_subjects(model: &Model, direction: Direction, subjects: &BTreeMap<IpAdd
             let rules = vec![count, Rule::to(Verdict::Goto(program.clone()))];
             ruleset.chains.insert(name.clone(), Chain { hook: None, rules });
             audit.subjects.insert(name.clone(), (*id, direction));
-            elements.insert(address, number);
+            elements.insert(*address, number);
             chains.insert(number, name);
         }
         map.elements = elements;

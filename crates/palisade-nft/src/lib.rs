@@ -26,6 +26,7 @@ mod object;
 mod plan;
 mod render;
 mod ruleset;
+mod shared_map;
 mod sources;
 mod trace;
 mod transaction;
@@ -51,6 +52,7 @@ pub use ruleset::{
     AUDIT_GROUP, AUDIT_PREFIX, Address, AddressSet, Chain, CtState, DataMap, End, Guard, Hook, IntervalMap, LOG_GROUP, LOG_PREFIX,
     LinkName, Match, Neighbour, Origin, PairSet, Rule, Ruleset, SourceSet, Statement, Value, Verdict, VerdictMap,
 };
+pub use shared_map::SharedMap;
 pub use trace::{At, Packet, Traced, trace};
 pub use transaction::apply::{Cause, Refused, apply};
 pub use transaction::map::{Map, MapKind};

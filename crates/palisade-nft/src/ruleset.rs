@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use palisade_model::{Direction, Reason, RuleRef, Shared};
 
 use crate::layout::Layout;
+use crate::shared_map::SharedMap;
 
 /// The NFLOG group that denied packets are sent to.
 pub const LOG_GROUP: u16 = 4791;
@@ -35,7 +36,7 @@ pub struct Ruleset {
     /// Address range → class, by name: everything that is no known address. Ranges of one map never overlap and cover the family.
     pub intervals: BTreeMap<String, IntervalMap>,
     /// Number → chain, by name.
-    pub verdicts: BTreeMap<String, VerdictMap>,
+    pub verdicts: Shared<BTreeMap<String, VerdictMap>>,
     /// Which source addresses may come in by which link, by name.
     pub sets: BTreeMap<String, SourceSet>,
     /// Pairs of source and destination, by name: the local pods, each with itself.
@@ -210,7 +211,7 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataMap {
     pub family: Address,
-    pub elements: BTreeMap<IpAddr, u32>,
+    pub elements: SharedMap<IpAddr, u32>,
 }
 
 /// Ranges of addresses with a number each, by their first address.

@@ -194,7 +194,7 @@ fn what_nft_could_not_print_is_not_sent() {
         assert_eq!(error, "rule 0 of chain `c` cannot be written: its comment has 129 bytes, and nft prints 128");
         let mut ruleset = Ruleset::default();
         let elements = BTreeMap::from([(IpAddr::from(Ipv6Addr::LOCALHOST), 1)]);
-        ruleset.data.insert("m".to_owned(), DataMap { family: Address::V4, elements });
+        ruleset.data.insert("m".to_owned(), DataMap { family: Address::V4, elements: elements.into() });
         let error = nftables.load(&ruleset).unwrap_err().to_string();
         assert_eq!(error, "elements of map `m` cannot be written: ::1 is of the other family");
         let name = "x".repeat(70_000);

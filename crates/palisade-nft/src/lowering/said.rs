@@ -7,6 +7,7 @@ use palisade_model::{Direction, PerDirection};
 
 use crate::naming::{class_map, range_map, selves, subject_map};
 use crate::ruleset::{Address, Ruleset};
+use crate::shared_map::SharedMap;
 
 /// What is said of one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +26,8 @@ pub(super) struct Saying<'r> {
 
 #[derive(Debug)]
 struct OfFamily<'r> {
-    classes: &'r BTreeMap<IpAddr, u32>,
-    programs: PerDirection<&'r BTreeMap<IpAddr, u32>>,
+    classes: &'r SharedMap<IpAddr, u32>,
+    programs: PerDirection<&'r SharedMap<IpAddr, u32>>,
     strangers: &'r BTreeMap<IpAddr, (IpAddr, u32)>,
 }
 

@@ -267,6 +267,10 @@ fn steps(stages: &[Ruleset; 7]) -> Vec<Step> {
 }
 
 fn commit(from: &Ruleset, to: &Ruleset) -> Option<Step> {
+    // Most stages are as the one before.
+    if from == to {
+        return None;
+    }
     let transaction = to.changes_since(from);
     (!transaction.is_empty()).then_some(Step::Commit(transaction))
 }

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ruleset::{AddressSet, Chain, DataMap, IntervalMap, PairSet, Ruleset, SourceSet, VerdictMap};
+use crate::shared_map::SharedMap;
 use crate::transaction::difference::same;
 
 /// Both rulesets without what is the same in both. A map that both have stays in both, if need be without elements.
@@ -12,14 +13,18 @@ pub(super) fn reduce(old: &Ruleset, new: &Ruleset) -> (Ruleset, Ruleset) {
     let (was, is) = chains(&old.chains, &new.chains);
     (before.chains, after.chains) = (was.into(), is.into());
     (before.data, after.data) = each(&old.data, &new.data, |one, other| {
-        let (a, b) = differing(&one.elements, &other.elements);
+        let (mut a, mut b) = (SharedMap::new(), SharedMap::new());
+        for (key, one, other) in one.elements.differing(&other.elements).filter(|(_, one, other)| one != other) {
+            a.extend(one.map(|it| (*key, *it)));
+            b.extend(other.map(|it| (*key, *it)));
+        }
         (DataMap { family: one.family, elements: a }, DataMap { family: other.family, elements: b })
     });
     (before.intervals, after.intervals) = each(&old.intervals, &new.intervals, |one, other| {
         let (a, b) = differing(&one.elements, &other.elements);
         (IntervalMap { family: one.family, elements: a }, IntervalMap { family: other.family, elements: b })
     });
-    (before.verdicts, after.verdicts) = each(&old.verdicts, &new.verdicts, |one, other| {
+    (*before.verdicts, *after.verdicts) = each(&old.verdicts, &new.verdicts, |one, other| {
         let (a, b) = differing(&one.elements, &other.elements);
         (VerdictMap { elements: a }, VerdictMap { elements: b })
     });

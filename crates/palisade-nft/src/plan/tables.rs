@@ -73,9 +73,7 @@ impl<'a> Tables<'a> {
 impl Classes {
     pub(super) fn of(ruleset: &Ruleset) -> Classes {
         let mut members: HashMap<u32, usize, _> = HashMap::default();
-        for number in numbers(ruleset) {
-            *members.entry(number).or_default() += 1;
-        }
+        numbers(ruleset).for_each(|number| *members.entry(number).or_default() += 1);
         Classes { members }
     }
 

@@ -13,7 +13,13 @@ pub(super) fn add(ruleset: &mut Ruleset, name: &str, elements: &Map, targets: &m
     match elements {
         Map::Data(map) => {
             let to = &mut ruleset.data.get_mut(name).ok_or(Cause::Missing)?.elements;
-            map.elements.iter().try_for_each(|(key, number)| insert(to, *key, *number))
+            map.elements.iter().try_for_each(|(key, number)| {
+                if to.contains_key(key) {
+                    return Err(Cause::Exists);
+                }
+                to.insert(*key, *number);
+                Ok(())
+            })
         }
         Map::Interval(map) => {
             let to = &mut ruleset.intervals.get_mut(name).ok_or(Cause::Missing)?.elements;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ruleset::{Address, AddressSet, DataMap, IntervalMap, PairSet, Ruleset, SourceSet, VerdictMap};
+use crate::shared_map::SharedMap;
 
 /// What a map is from and to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,7 +98,9 @@ impl MapRef<'_> {
     pub(crate) fn without(self, other: Option<MapRef<'_>>) -> Map {
         match (self, other) {
             (MapRef::Data(map), Some(MapRef::Data(other))) => {
-                Map::Data(DataMap { family: map.family, elements: without(&map.elements, &other.elements) })
+                let missing = map.elements.differing(&other.elements).filter(|(_, one, other)| one != other);
+                let elements = missing.filter_map(|(key, one, _)| Some((*key, *one?))).collect();
+                Map::Data(DataMap { family: map.family, elements })
             }
             (MapRef::Interval(map), Some(MapRef::Interval(other))) => {
                 Map::Interval(IntervalMap { family: map.family, elements: without(&map.elements, &other.elements) })
@@ -156,7 +159,7 @@ impl Ruleset {
     pub(crate) fn add_map(&mut self, name: String, kind: MapKind) {
         match kind {
             MapKind::Data(family) => {
-                self.data.insert(name, DataMap { family, elements: BTreeMap::new() });
+                self.data.insert(name, DataMap { family, elements: SharedMap::new() });
             }
             MapKind::Interval(family) => {
                 self.intervals.insert(name, IntervalMap { family, elements: BTreeMap::new() });

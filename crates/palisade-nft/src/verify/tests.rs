@@ -61,10 +61,11 @@ fn ruleset() -> Ruleset {
             "net4".to_owned(),
             IntervalMap { family: Address::V4, elements: BTreeMap::from([(address("0.0.0.0"), (address("255.255.255.255"), 300))]) },
         )]),
-        verdicts: BTreeMap::from([
+        verdicts: [
             ("ingress-programs".to_owned(), VerdictMap { elements: BTreeMap::from([(100, "p".to_owned())]) }),
             ("p-leaves".to_owned(), VerdictMap { elements: BTreeMap::from([(201, "open".to_owned())]) }),
-        ]),
+        ]
+        .into(),
         sets: BTreeMap::from([(
             "sources4".to_owned(),
             SourceSet { family: Address::V4, elements: BTreeSet::from([("veth1".to_owned(), address(POD))]) },

@@ -287,11 +287,11 @@ fn fill(ruleset: &mut Ruleset, name: &str, elements: Map) {
     match elements {
         Map::Data(map) => {
             let to = ruleset.data.entry(name).or_insert_with(|| DataMap { family: map.family, elements: [].into() });
-            to.elements.extend(map.elements);
+            to.elements.extend(map.elements.iter().map(|(address, number)| (*address, *number)));
         }
         Map::Interval(map) => {
             let to = ruleset.intervals.entry(name).or_insert_with(|| IntervalMap { family: map.family, elements: [].into() });
-            to.elements.extend(map.elements);
+            to.elements.extend(map.elements.iter().map(|(address, number)| (*address, *number)));
         }
         Map::Sources(set) => {
             let to = ruleset.sets.entry(name).or_insert_with(|| SourceSet { family: set.family, elements: [].into() });
