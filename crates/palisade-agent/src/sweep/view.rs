@@ -183,9 +183,12 @@ impl View {
 }
 
 /// Pods by name, each as it was and as it is.
-fn joined<'a>(old: &'a [Endpoint], new: &'a [Endpoint]) -> impl Iterator<Item = (Option<&'a Endpoint>, Option<&'a Endpoint>)> {
+fn joined<'a>(
+    old: impl IntoIterator<Item = &'a Endpoint>,
+    new: impl IntoIterator<Item = &'a Endpoint>,
+) -> impl Iterator<Item = (Option<&'a Endpoint>, Option<&'a Endpoint>)> {
     // Both are in name order.
-    let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
+    let (mut old, mut new) = (old.into_iter().peekable(), new.into_iter().peekable());
     std::iter::from_fn(move || match (old.peek(), new.peek()) {
         (None, None) => None,
         (Some(_), None) => Some((old.next(), None)),
