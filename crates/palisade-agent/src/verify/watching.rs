@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use palisade_kernel::{Environment, KernelError, Links, Monitor, Namespace, Stirred, Watch};
-use palisade_model::{Endpoint, EndpointId, Model, NodeId, PodName, SharedVec};
+use palisade_model::{Endpoint, EndpointId, Model, NodeId, PodName};
 use palisade_report::v1;
 
 use crate::running::StartError;
@@ -117,14 +117,14 @@ impl Watching {
         links: &BTreeMap<EndpointId, String>,
     ) -> Result<BTreeMap<IpAddr, PodName>, KernelError> {
         let own = model.endpoints.iter().enumerate().filter(|(_, it)| it.node == Some(node));
-        let (mut endpoints, mut renumbered): (SharedVec<Endpoint>, BTreeMap<EndpointId, String>) = Default::default();
+        let (mut endpoints, mut renumbered): (Vec<Endpoint>, BTreeMap<EndpointId, String>) = Default::default();
         for (at, endpoint) in own {
             if let Some(link) = links.get(&EndpointId(at)) {
                 renumbered.insert(EndpointId(endpoints.len()), link.clone());
                 endpoints.push(Endpoint { node: Some(NodeId(0)), ..endpoint.clone() });
             }
         }
-        self.shared.about().now_with(Some(Pods { model: Model { endpoints, ..Model::default() }, links: renumbered }))
+        self.shared.about().now_with(Some(Pods { model: Model { endpoints: endpoints.into(), ..Model::default() }, links: renumbered }))
     }
 }
 
