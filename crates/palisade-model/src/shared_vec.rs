@@ -298,6 +298,19 @@ impl<'a, T> Iterator for Iter<'a, T> {
         (self.left, Some(self.left))
     }
 
+    /// Blocks in between are passed over.
+    fn nth(&mut self, mut beyond: usize) -> Option<&'a T> {
+        while self.front.len() <= beyond && self.left > self.front.len() {
+            beyond -= self.front.len();
+            self.left -= self.front.len();
+            self.front = self.blocks.next().map_or_else(|| std::mem::take(&mut self.back), |it| it.iter());
+        }
+        let before = self.front.len();
+        let item = self.front.nth(beyond);
+        self.left -= before - self.front.len();
+        item
+    }
+
     fn fold<B, F: FnMut(B, &'a T) -> B>(self, first: B, mut with: F) -> B {
         let first = self.front.fold(first, &mut with);
         let then = self.blocks.fold(first, |so_far, it| it.iter().fold(so_far, &mut with));
@@ -358,6 +371,9 @@ mod tests {
         assert_eq!(one.first(), expected.first());
         for at in 0..=expected.len() {
             assert_eq!(one.get(at), expected.get(at), "{at}");
+            let (mut rest, mut same) = (one.iter(), expected.iter());
+            assert_eq!((rest.nth(at), rest.len()), (same.nth(at), same.len()), "{at}");
+            assert_eq!((rest.next_back(), rest.nth(at), rest.len()), (same.next_back(), same.nth(at), same.len()), "{at}");
         }
         for (start, end) in
             (0..=expected.len()).step_by(29).flat_map(|it| [(it, expected.len()), (it / 2, it), (it / 3, it / 2), (it, it + 200)])
