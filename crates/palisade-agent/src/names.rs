@@ -157,7 +157,8 @@ mod tests {
             pod("a", Running::NotSaid, &["10.0.0.1", "fd00::1"]),
             pod("b", Running::Yes, &["10.0.0.1", "192.0.2.1"]),
             pod("c", Running::Yes, &["10.0.0.1"]),
-        ];
+        ]
+        .into();
         let nodes = vec![node("m", &["192.0.2.1", "192.0.2.2"]), node("n", &["192.0.2.2", "192.0.2.3"])];
         let model = Model { endpoints, nodes, ..Model::default() };
         let names = Names::of(&model, &BTreeMap::new());
@@ -267,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_forged_source_does_not_have_the_name_of_its_owner() {
-        let model = Model { endpoints: vec![pod("a", Running::Yes, &["10.0.0.1"])], ..Model::default() };
+        let model = Model { endpoints: vec![pod("a", Running::Yes, &["10.0.0.1"])].into(), ..Model::default() };
         let names = Names::of(&model, &BTreeMap::new());
         let address = "10.0.0.1".parse().unwrap();
         for (guard, forged) in

@@ -246,7 +246,7 @@ mod tests {
             readiness: Readiness::Ready,
             running: Running::Yes,
         };
-        let mut model = Model { endpoints: vec![pod("10.0.0.1"), pod("10.0.0.2")], ..Model::default() };
+        let mut model = Model { endpoints: vec![pod("10.0.0.1"), pod("10.0.0.2")].into(), ..Model::default() };
         model.close_ranges(&["10.0.0.0/24".parse().unwrap()], &BTreeSet::new());
         let links = BTreeMap::from([(EndpointId(0), "tap1".to_owned())]);
         let names = [LinkName::Beginning("cali".to_owned())].into();

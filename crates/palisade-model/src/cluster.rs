@@ -12,6 +12,7 @@ use crate::network::IpBlock;
 use crate::origin::{PolicyRef, RuleRef};
 use crate::policy::{Peer, PeerSet, Policy, PortProtocol};
 use crate::shared::Shared;
+use crate::shared_vec::SharedVec;
 
 /// Everything a verdict can depend on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub struct Model {
     /// By name. Every endpoint's namespace is here.
     pub namespaces: BTreeMap<Box<str>, Namespace>,
     /// Pods of the pod network that are or may be running, in name order. `EndpointId` is the index.
-    pub endpoints: Vec<Endpoint>,
+    pub endpoints: SharedVec<Endpoint>,
     /// Nodes, in name order. `NodeId` is the index.
     pub nodes: Vec<Node>,
     /// Services, in name order.

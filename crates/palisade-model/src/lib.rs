@@ -14,6 +14,7 @@ mod origin;
 mod policy;
 mod relative;
 mod shared;
+mod shared_vec;
 
 pub use cluster::{
     ContainerPort, Endpoint, EndpointId, HostPod, Model, Namespace, Node, NodeId, Owner, PodName, Reached, Readiness, Running, Service,
@@ -27,3 +28,4 @@ pub use origin::{Action, Direction, PerDirection, PolicyKind, PolicyRef, RuleRef
 pub use policy::{FailClosed, NamespaceSet, Peer, PeerSet, Policy, PortMatch, PortProtocol, PortSet, Ports, Rule, Shape, Subject};
 pub use relative::{RelativeNamespaces, RelativePods, RelativeSelector};
 pub use shared::Shared;
+pub use shared_vec::SharedVec;

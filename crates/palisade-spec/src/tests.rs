@@ -22,7 +22,7 @@ fn cluster(policies: &[Policy]) -> Model {
         readiness: Readiness::Ready,
         running: palisade_model::Running::Yes,
     };
-    let endpoints = vec![pod("web", 0), pod("db", 1)];
+    let endpoints = vec![pod("web", 0), pod("db", 1)].into();
     Model { endpoints, policies: policies.to_vec().into(), ..Model::default() }
 }
 

@@ -44,7 +44,7 @@ fn party(random: &mut Random, model: &Model) -> Party {
     if random.percent(15) {
         return Party::Address(random.of(["203.0.113.7", "10.0.0.9", "2001:db8::7"]).parse().unwrap());
     }
-    let endpoint = random.pick(&model.endpoints).unwrap();
+    let endpoint = model.endpoints.get(random.below(model.endpoints.len())).unwrap();
     let namespace = endpoint.name.namespace.to_string();
     match random.percent(25) {
         true => Party::Labels { namespace, labels: endpoint.labels.clone() },

@@ -67,7 +67,7 @@ fn address(model: &Model, like: IpAddr, random: &mut Random) -> IpAddr {
 
 /// A pod like another, with addresses of its own.
 fn replica(model: &Model, number: usize, random: &mut Random) -> Option<Endpoint> {
-    let mut pod = random.pick(&model.endpoints)?.clone();
+    let mut pod = model.endpoints.get(random.below(model.endpoints.len()))?.clone();
     pod.name.name = format!("{}-{number}", random.pick(&["a", "m", "z"])?).into();
     for address in &mut pod.addresses {
         *address = self::address(model, *address, random);
@@ -104,8 +104,9 @@ fn change(model: &mut Model, number: usize, random: &mut Random) {
         }
         _ => model.endpoints.extend(new),
     }
+    let mut names = BTreeSet::new();
+    model.endpoints = model.endpoints.iter().filter(|it| names.insert(&it.name)).cloned().collect();
     model.endpoints.sort_by(|a, b| a.name.cmp(&b.name));
-    model.endpoints.dedup_by(|a, b| a.name == b.name);
 }
 
 #[test]

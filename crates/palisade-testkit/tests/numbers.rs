@@ -29,7 +29,7 @@ fn neither_a_restart_nor_the_order_of_objects_changes_a_number() {
         let mut addresses: Vec<_> = model.addresses().collect();
         addresses.sort_unstable();
         if addresses.windows(2).all(|it| it[0] != it[1]) {
-            turned.endpoints.reverse();
+            turned.endpoints = model.endpoints.iter().rev().cloned().collect();
         }
         for node in 0..model.nodes.len() {
             let fresh = lowered(&model, node, &mut Ids::default());

@@ -122,7 +122,7 @@ impl Watching {
             renumbered.insert(EndpointId(endpoints.len()), link.clone());
             endpoints.push(Endpoint { node: Some(NodeId(0)), ..endpoint.clone() });
         }
-        self.shared.about().now_with(Some(Pods { model: Model { endpoints, ..Model::default() }, links: renumbered }))
+        self.shared.about().now_with(Some(Pods { model: Model { endpoints: endpoints.into(), ..Model::default() }, links: renumbered }))
     }
 }
 

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
-use palisade_model::{Endpoint, Model, NodeId, PerDirection};
+use palisade_model::{Endpoint, Model, NodeId, PerDirection, SharedVec};
 
 use crate::lowering::kinds::{Kinds, Stands};
 use crate::lowering::said::{Moves, Said, Saying};
@@ -18,8 +18,8 @@ use crate::ruleset::{Address, Ruleset};
 #[derive(Debug)]
 pub(super) struct Pods {
     kinds: Kinds,
-    /// In the order of the model.
-    all: Vec<Pod>,
+    /// Those of the last model, shared with it.
+    last: SharedVec<Endpoint>,
     /// The class of an address, by what its pod is alike with and the class that strangers have there.
     classes: HashMap<(usize, u32), u32>,
     /// The programs of an address of the node, by what its pod is alike with and its class.
@@ -32,33 +32,10 @@ pub(super) struct Pods {
     born: usize,
 }
 
-#[derive(Debug)]
-struct Pod {
+#[derive(Clone, Copy, Debug)]
+struct Pod<'m> {
     kind: usize,
-    addresses: Addresses,
-}
-
-/// Most pods have one.
-#[derive(Debug, PartialEq, Eq)]
-enum Addresses {
-    One(IpAddr),
-    Others(Box<[IpAddr]>),
-}
-
-impl Addresses {
-    fn of(addresses: &[IpAddr]) -> Addresses {
-        match addresses {
-            [one] => Addresses::One(*one),
-            others => Addresses::Others(others.into()),
-        }
-    }
-
-    fn as_slice(&self) -> &[IpAddr] {
-        match self {
-            Addresses::One(one) => std::slice::from_ref(one),
-            Addresses::Others(others) => others,
-        }
-    }
+    addresses: &'m [IpAddr],
 }
 
 /// Pods that are counted together.
@@ -110,7 +87,7 @@ impl Pods {
     pub(super) fn of(model: &Model, node: NodeId, ruleset: &Ruleset) -> Pods {
         let mut pods = Pods {
             kinds: Kinds::asked_by(&model.policies),
-            all: Vec::new(),
+            last: SharedVec::new(),
             classes: HashMap::new(),
             programs: HashMap::new(),
             members: HashMap::new(),
@@ -121,7 +98,7 @@ impl Pods {
         let claims = model.endpoints.iter().map(|it| it.addresses.len()).chain(model.nodes.iter().map(|it| it.addresses.len()));
         let Some(saying) = Saying::of(ruleset).filter(|it| it.known() == claims.sum::<usize>()) else { return pods };
         pods.claims = Claims::Once;
-        pods.all.reserve(model.endpoints.len());
+        pods.last = model.endpoints.clone();
         for endpoint in &model.endpoints {
             let stands = Stands::of(endpoint, node);
             let kind = pods.kinds.of(endpoint, stands);
@@ -129,7 +106,6 @@ impl Pods {
             let counted = pods.counted(&saying, kind, &endpoint.addresses);
             counted.into_iter().flatten().for_each(|it| *pods.members.entry(it).or_default() += 1);
             pods.count_local(stands, &endpoint.addresses, |count| *count += 1);
-            pods.all.push(Pod { kind, addresses: Addresses::of(&endpoint.addresses) });
         }
         pods.born = pods.kinds.len();
         pods
@@ -152,33 +128,24 @@ impl Pods {
         if self.claims == Claims::Twice || self.kinds.len() > self.born * 2 + LEFT_OVER {
             return None;
         }
-        let is_same = |(pod, endpoint): &(&Pod, &Endpoint)| {
-            self.kinds.is_of(pod.kind, endpoint, Stands::of(endpoint, node)) && pod.addresses.as_slice() == endpoint.addresses
-        };
-        let before = self.all.iter().zip(&model.endpoints).take_while(is_same).count();
-        let (old, new) = (self.all.get(before..)?, model.endpoints.get(before..)?);
-        let after = old.iter().rev().zip(new.iter().rev()).take_while(is_same).count();
-        let (gone, new) = (before..self.all.len() - after, new.get(..new.len() - after)?);
+        let last = std::mem::replace(&mut self.last, model.endpoints.clone());
+        let (gone, new) = self.last.changed_since(&last, |old, new| is_same(old, new, node));
         if gone.is_empty() && new.is_empty() {
             return Some(Moves::default());
         }
+        let (gone, new) = (last.range(gone), model.endpoints.range(new));
         let saying = Saying::of(ruleset)?;
         let (was_six, mut following) = (self.is_mostly_six(), Following::default());
-        self.all.get(gone.clone())?.iter().try_for_each(|it| following.leave(self, &saying, it))?;
-        let mut come = Vec::with_capacity(new.len());
-        for endpoint in new {
-            let kind = self.kinds.of(endpoint, Stands::of(endpoint, node));
-            come.push(Pod { kind, addresses: Addresses::of(&endpoint.addresses) });
+        for endpoint in gone.clone() {
+            let pod = Pod { kind: self.kinds.of(endpoint, Stands::of(endpoint, node)), addresses: &endpoint.addresses };
+            following.leave(self, &saying, pod)?;
         }
-        come.iter().try_for_each(|it| following.enter(self, &saying, it))?;
-        let left: Vec<Pod> = self.all.splice(gone, come).collect();
-        for pod in left {
-            let (_, stands) = self.kinds.alike(pod.kind)?;
-            self.count_local(stands, pod.addresses.as_slice(), |count| *count -= 1);
+        for endpoint in new.clone() {
+            let pod = Pod { kind: self.kinds.of(endpoint, Stands::of(endpoint, node)), addresses: &endpoint.addresses };
+            following.enter(self, &saying, pod)?;
         }
-        for endpoint in new {
-            self.count_local(Stands::of(endpoint, node), &endpoint.addresses, |count| *count += 1);
-        }
+        gone.for_each(|it| self.count_local(Stands::of(it, node), &it.addresses, |count| *count -= 1));
+        new.for_each(|it| self.count_local(Stands::of(it, node), &it.addresses, |count| *count += 1));
         following.counts.iter().try_for_each(|(members, (gone, come))| self.count(*members, *gone, *come))?;
         (self.is_mostly_six() == was_six).then(|| Moves::from(&saying, following.moves))
     }
@@ -226,18 +193,17 @@ impl Pods {
 }
 
 impl Following {
-    fn leave(&mut self, pods: &Pods, saying: &Saying<'_>, pod: &Pod) -> Option<()> {
-        let addresses = pod.addresses.as_slice();
-        pods.counted(saying, pod.kind, addresses)?.into_iter().for_each(|it| self.counts.entry(it).or_default().0 += 1);
-        self.moves.extend(addresses.iter().map(|it| (*it, None)));
+    fn leave(&mut self, pods: &Pods, saying: &Saying<'_>, pod: Pod<'_>) -> Option<()> {
+        pods.counted(saying, pod.kind, pod.addresses)?.into_iter().for_each(|it| self.counts.entry(it).or_default().0 += 1);
+        self.moves.extend(pod.addresses.iter().map(|it| (*it, None)));
         Some(())
     }
 
     /// None if nobody is like it, or if somebody has its address.
-    fn enter(&mut self, pods: &Pods, saying: &Saying<'_>, pod: &Pod) -> Option<()> {
+    fn enter(&mut self, pods: &Pods, saying: &Saying<'_>, pod: Pod<'_>) -> Option<()> {
         let (alike, stands) = pods.kinds.alike(pod.kind)?;
         let mut counted = BTreeSet::new();
-        for address in pod.addresses.as_slice() {
+        for address in pod.addresses {
             let said = pods.like(saying, pod.kind, *address)?;
             counted.insert(Members::of(alike, stands, said.class));
             let is_free = match self.moves.insert(*address, Some(said)) {
@@ -250,4 +216,12 @@ impl Following {
         counted.into_iter().for_each(|it| self.counts.entry(it).or_default().1 += 1);
         Some(())
     }
+}
+
+/// Whether two pods are of one kind, at the same addresses.
+fn is_same(one: &Endpoint, other: &Endpoint, node: NodeId) -> bool {
+    let of = |it: &Endpoint| Stands::of(it, node);
+    of(one) == of(other)
+        && (&one.name.namespace, &one.labels, &one.ports, &one.addresses)
+            == (&other.name.namespace, &other.labels, &other.ports, &other.addresses)
 }

@@ -129,7 +129,7 @@ fn edited(policy: &Policy, edit: Edit) -> Policy {
 
 /// A pod like one that is there.
 fn new_pod(model: &Model, at: usize, random: &mut Random) -> Option<Endpoint> {
-    let like = random.pick(&model.endpoints)?;
+    let like = model.endpoints.get(random.below(model.endpoints.len()))?;
     let name = PodName { namespace: like.name.namespace.clone(), name: format!("new-{at}").into() };
     let address = std::net::Ipv4Addr::from(0x0ac8_0000 + u32::try_from(at).ok()?);
     let mut labels: Vec<(String, String)> = like.labels.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();

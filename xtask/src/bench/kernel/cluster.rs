@@ -8,7 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use palisade_model::{
     Action, Endpoint, Family, LabelSelector, Model, Namespace, NamespaceSet, Node, NodeId, Operator, Peer, PeerSet, PerDirection, PodName,
-    Policy, PolicyKind, PolicyRef, PortMatch, PortProtocol, PortSet, Ports, Readiness, Requirement, Rule, Running, Shape, Subject, Tier,
+    Policy, PolicyKind, PolicyRef, PortMatch, PortProtocol, PortSet, Ports, Readiness, Requirement, Rule, Running, Shape, SharedVec,
+    Subject, Tier,
 };
 
 /// Pods of the node, the first half of them behind the client's link, the others behind the server's.
@@ -82,7 +83,7 @@ impl Size {
 
     /// The same where the last policy does not open all of [`OPEN`], but up to this port.
     pub(super) fn model_open_to(self, last: u16) -> Model {
-        let mut endpoints: Vec<Endpoint> = (0..LOCAL).map(|at| self.local_pod(at)).collect();
+        let mut endpoints: SharedVec<Endpoint> = (0..LOCAL).map(|at| self.local_pod(at)).collect();
         endpoints.extend((0..self.remote).map(|at| self.remote_pod(at)));
         let mut policies: Vec<Policy> = self.grants().enumerate().map(|(at, grant)| self.policy(at, grant)).collect();
         policies.push(self.last_policy((OPEN.0, last)));

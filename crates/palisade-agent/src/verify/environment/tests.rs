@@ -45,7 +45,7 @@ fn judged(environment: &Environment) -> Vec<v1::VerifyFinding> {
         readiness: Readiness::Ready,
         running: Running::Yes,
     };
-    let model = Model { endpoints: vec![pod], ..Model::default() };
+    let model = Model { endpoints: vec![pod].into(), ..Model::default() };
     judge(&model, NodeId(0), &BTreeMap::from([(EndpointId(0), "pod1".to_owned())]), environment)
 }
 
