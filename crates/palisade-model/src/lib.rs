@@ -5,6 +5,7 @@
 //! the edge, so inside the house it cannot be wrong.
 #![warn(missing_docs, clippy::as_conversions)]
 
+mod blocks;
 mod cluster;
 mod diagnostic;
 mod flow;
@@ -16,6 +17,7 @@ mod relative;
 mod shared;
 mod shared_vec;
 
+pub use blocks::Items;
 pub use cluster::{
     ContainerPort, Endpoint, EndpointId, HostPod, Model, Namespace, Node, NodeId, Owner, PodName, Reached, Readiness, Running, Service,
     ServiceKind, ServicePort, TargetPort,

@@ -7,6 +7,8 @@ use std::slice;
 use std::sync::Arc;
 use std::vec;
 
+use crate::blocks::Items;
+
 /// A vector in blocks. A copy shares them all, and who changes an item copies its block and no other: a large cluster differs from the last one in
 /// a pod.
 pub struct SharedVec<T> {
@@ -20,18 +22,7 @@ pub struct SharedVec<T> {
 /// So many items make a block; up to twice as many where some were put between others.
 const BLOCK: usize = 64;
 
-/// Items of a `SharedVec`, in order.
-#[derive(Debug)]
-pub struct Iter<'a, T> {
-    /// What is left of a block that was begun from the front.
-    front: slice::Iter<'a, T>,
-    blocks: slice::Iter<'a, Arc<Vec<T>>>,
-    /// What is left of a block that was begun from the back.
-    back: slice::Iter<'a, T>,
-    left: usize,
-}
-
-/// The same, to change them.
+/// Items, to change them.
 type IterMut<'a, T> = FlatMap<slice::IterMut<'a, Arc<Vec<T>>>, slice::IterMut<'a, T>, fn(&'a mut Arc<Vec<T>>) -> slice::IterMut<'a, T>>;
 
 /// The same, to keep them.
@@ -65,18 +56,18 @@ impl<T> SharedVec<T> {
     }
 
     /// All items, in order.
-    pub fn iter(&self) -> Iter<'_, T> {
-        Iter::over(&self.blocks, self.len)
+    pub fn iter(&self) -> Items<'_, T> {
+        Items::over(&self.blocks, self.len)
     }
 
     /// The items at some places, as far as there are so many.
-    pub fn range(&self, places: Range<usize>) -> Iter<'_, T> {
+    pub fn range(&self, places: Range<usize>) -> Items<'_, T> {
         let end = places.end.min(self.len);
         let last = end.checked_sub(1).filter(|it| places.start <= *it).and_then(|it| self.find(it));
-        let Some(((first, before), (last, _))) = self.find(places.start).zip(last) else { return Iter::over(&[], 0) };
+        let Some(((first, before), (last, _))) = self.find(places.start).zip(last) else { return Items::over(&[], 0) };
         let start = places.start - before;
         let after = self.starts.get(last + 1).unwrap_or(&self.len) - end;
-        let mut items = Iter::over(self.blocks.get(first..=last).unwrap_or_default(), end + after - start);
+        let mut items = Items::over(self.blocks.get(first..=last).unwrap_or_default(), end + after - start);
         before.checked_sub(1).and_then(|it| items.nth(it));
         after.checked_sub(1).and_then(|it| items.nth_back(it));
         items
@@ -269,74 +260,11 @@ impl<T: Clone> Extend<T> for SharedVec<T> {
     }
 }
 
-impl<T> Clone for Iter<'_, T> {
-    fn clone(&self) -> Self {
-        Iter { front: self.front.clone(), blocks: self.blocks.clone(), back: self.back.clone(), left: self.left }
-    }
-}
-
-impl<'a, T> Iter<'a, T> {
-    fn over(blocks: &'a [Arc<Vec<T>>], left: usize) -> Iter<'a, T> {
-        Iter { front: [].iter(), blocks: blocks.iter(), back: [].iter(), left }
-    }
-}
-
-impl<'a, T> Iterator for Iter<'a, T> {
-    type Item = &'a T;
-
-    fn next(&mut self) -> Option<&'a T> {
-        let mut item = self.front.next();
-        if item.is_none() {
-            self.front = self.blocks.next().map_or_else(|| std::mem::take(&mut self.back), |it| it.iter());
-            item = self.front.next();
-        }
-        self.left -= usize::from(item.is_some());
-        item
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left, Some(self.left))
-    }
-
-    /// Blocks in between are passed over.
-    fn nth(&mut self, mut beyond: usize) -> Option<&'a T> {
-        while self.front.len() <= beyond && self.left > self.front.len() {
-            beyond -= self.front.len();
-            self.left -= self.front.len();
-            self.front = self.blocks.next().map_or_else(|| std::mem::take(&mut self.back), |it| it.iter());
-        }
-        let before = self.front.len();
-        let item = self.front.nth(beyond);
-        self.left -= before - self.front.len();
-        item
-    }
-
-    fn fold<B, F: FnMut(B, &'a T) -> B>(self, first: B, mut with: F) -> B {
-        let first = self.front.fold(first, &mut with);
-        let then = self.blocks.fold(first, |so_far, it| it.iter().fold(so_far, &mut with));
-        self.back.fold(then, with)
-    }
-}
-
-impl<'a, T> DoubleEndedIterator for Iter<'a, T> {
-    fn next_back(&mut self) -> Option<&'a T> {
-        let mut item = self.back.next_back();
-        if item.is_none() {
-            self.back = self.blocks.next_back().map_or_else(|| std::mem::take(&mut self.front), |it| it.iter());
-            item = self.back.next_back();
-        }
-        self.left -= usize::from(item.is_some());
-        item
-    }
-}
-
-impl<T> ExactSizeIterator for Iter<'_, T> {}
-
 impl<'a, T> IntoIterator for &'a SharedVec<T> {
     type Item = &'a T;
-    type IntoIter = Iter<'a, T>;
+    type IntoIter = Items<'a, T>;
 
-    fn into_iter(self) -> Iter<'a, T> {
+    fn into_iter(self) -> Items<'a, T> {
         self.iter()
     }
 }

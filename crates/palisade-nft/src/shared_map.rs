@@ -3,8 +3,11 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::iter::Map;
 use std::ops::Index;
 use std::sync::Arc;
+
+use palisade_model::Items;
 
 /// So many entries are copied when one of them changes.
 const BLOCK: usize = 256;
@@ -33,7 +36,7 @@ impl<K, V> SharedMap<K, V> {
 
     /// All entries, in the order of their keys.
     pub fn iter(&self) -> Iter<'_, K, V> {
-        Iter { front: [].iter(), blocks: self.blocks.iter(), back: [].iter(), left: self.len }
+        Items::over(&self.blocks, self.len).map(|(key, value)| (key, value))
     }
 
     pub fn keys(&self) -> impl DoubleEndedIterator<Item = &K> + Clone {
@@ -89,58 +92,7 @@ impl<K: Ord, V> SharedMap<K, V> {
 }
 
 /// All entries of a map, in the order of their keys.
-#[derive(Debug)]
-pub struct Iter<'a, K, V> {
-    front: std::slice::Iter<'a, (K, V)>,
-    blocks: std::slice::Iter<'a, Arc<Vec<(K, V)>>>,
-    back: std::slice::Iter<'a, (K, V)>,
-    left: usize,
-}
-
-impl<K, V> Clone for Iter<'_, K, V> {
-    fn clone(&self) -> Self {
-        Iter { front: self.front.clone(), blocks: self.blocks.clone(), back: self.back.clone(), left: self.left }
-    }
-}
-
-impl<'a, K, V> Iterator for Iter<'a, K, V> {
-    type Item = (&'a K, &'a V);
-
-    fn next(&mut self) -> Option<(&'a K, &'a V)> {
-        let mut entry = self.front.next();
-        if entry.is_none() {
-            self.front = self.blocks.next().map_or_else(|| std::mem::take(&mut self.back), |it| it.iter());
-            entry = self.front.next();
-        }
-        self.left -= usize::from(entry.is_some());
-        entry.map(|(key, value)| (key, value))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left, Some(self.left))
-    }
-
-    fn fold<B, F: FnMut(B, Self::Item) -> B>(self, first: B, mut with: F) -> B {
-        let mut with = |so_far, (key, value): &'a (K, V)| with(so_far, (key, value));
-        let first = self.front.fold(first, &mut with);
-        let then = self.blocks.fold(first, |so_far, it| it.iter().fold(so_far, &mut with));
-        self.back.fold(then, with)
-    }
-}
-
-impl<K, V> DoubleEndedIterator for Iter<'_, K, V> {
-    fn next_back(&mut self) -> Option<Self::Item> {
-        let mut entry = self.back.next_back();
-        if entry.is_none() {
-            self.back = self.blocks.next_back().map_or_else(|| std::mem::take(&mut self.front), |it| it.iter());
-            entry = self.back.next_back();
-        }
-        self.left -= usize::from(entry.is_some());
-        entry.map(|(key, value)| (key, value))
-    }
-}
-
-impl<K, V> ExactSizeIterator for Iter<'_, K, V> {}
+type Iter<'a, K, V> = Map<Items<'a, (K, V)>, fn(&'a (K, V)) -> (&'a K, &'a V)>;
 
 impl<'a, K, V> IntoIterator for &'a SharedMap<K, V> {
     type Item = (&'a K, &'a V);
