@@ -74,6 +74,18 @@ impl<'a, T> DoubleEndedIterator for Items<'a, T> {
         self.left -= usize::from(item.is_some());
         item
     }
+    /// The same from the other end.
+    fn nth_back(&mut self, mut beyond: usize) -> Option<&'a T> {
+        while self.back.len() <= beyond && self.left > self.back.len() {
+            beyond -= self.back.len();
+            self.left -= self.back.len();
+            self.back = self.blocks.next_back().map_or_else(|| std::mem::take(&mut self.front), |it| it.iter());
+        }
+        let before = self.back.len();
+        let item = self.back.nth_back(beyond);
+        self.left -= before - self.back.len();
+        item
+    }
 }
 
 impl<T> ExactSizeIterator for Items<'_, T> {}

@@ -63,13 +63,9 @@ impl<T> SharedVec<T> {
     /// The items at some places, as far as there are so many.
     pub fn range(&self, places: Range<usize>) -> Items<'_, T> {
         let end = places.end.min(self.len);
-        let last = end.checked_sub(1).filter(|it| places.start <= *it).and_then(|it| self.find(it));
-        let Some(((first, before), (last, _))) = self.find(places.start).zip(last) else { return Items::over(&[], 0) };
-        let start = places.start - before;
-        let after = self.starts.get(last + 1).unwrap_or(&self.len) - end;
-        let mut items = Items::over(self.blocks.get(first..=last).unwrap_or_default(), end + after - start);
-        before.checked_sub(1).and_then(|it| items.nth(it));
-        after.checked_sub(1).and_then(|it| items.nth_back(it));
+        let mut items = self.iter();
+        places.start.min(end).checked_sub(1).and_then(|it| items.nth(it));
+        (self.len - end).checked_sub(1).and_then(|it| items.nth_back(it));
         items
     }
 
@@ -99,10 +95,9 @@ impl<T> SharedVec<T> {
 
     /// Sets the places of the blocks from one on.
     fn count_from(&mut self, block: usize) {
-        let before = block.checked_sub(1).and_then(|it| Some(self.starts.get(it)? + self.blocks.get(it)?.len()));
-        let mut start = before.unwrap_or(0);
+        let mut start = self.blocks.iter().take(block).map(|it| it.len()).sum();
         self.starts.truncate(block);
-        for block in self.blocks.get(block..).unwrap_or_default() {
+        for block in self.blocks.iter().skip(block) {
             self.starts.push(start);
             start += block.len();
         }
@@ -148,8 +143,9 @@ impl<T: Clone> SharedVec<T> {
 
     /// Puts an item before the one at a place, or after the last if there is none.
     pub fn insert(&mut self, at: usize, item: T) {
-        let Some((block, within)) = self.find(at) else { return self.push(item) };
-        let Some(items) = self.blocks.get_mut(block).map(Arc::make_mut) else { return };
+        let found = self.find(at).and_then(|(block, within)| Some((block, within, self.blocks.get_mut(block)?)));
+        let Some((block, within, items)) = found else { return self.push(item) };
+        let items = Arc::make_mut(items);
         items.insert(within, item);
         if items.len() >= BLOCK * 2 {
             let half = items.split_off(BLOCK);

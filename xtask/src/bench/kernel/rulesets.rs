@@ -92,16 +92,18 @@ pub(super) fn bare(size: Size) -> Foreign {
     for grant in size.grants() {
         shapes.entry((grant.group, grant.workload)).or_default().insert(grant.ports);
     }
-    let shape = |group, workload| shapes.get(&(group, workload)).cloned().unwrap_or_default();
+    // Whom no policy names may come by what is open to all.
+    let plain = BTreeSet::new();
+    let shape = |group, workload| shapes.get(&(group, workload)).unwrap_or(&plain);
     let name = |shape: &BTreeSet<(u16, u16)>| shape.iter().fold("shape".to_owned(), |name, (first, _)| format!("{name}-{first}"));
     let known = (0..size.remote).map(|it| (remote(it, Family::V4), it % size.groups));
     let classes = known.chain((0..LOCAL).map(|it| (local(it, Family::V4), size.groups)));
     let classes: Vec<String> = classes.map(|(address, number)| format!("{address} : {}", class(number))).collect();
     let pairs = (0..=size.groups).flat_map(|group| (0..LOCAL).map(move |pod| (group, pod)));
     let pairs =
-        pairs.map(|(group, pod)| format!("{} . {} : goto {}", class(group), local(pod, Family::V4), name(&shape(group, pod % WORKLOADS))));
+        pairs.map(|(group, pod)| format!("{} . {} : goto {}", class(group), local(pod, Family::V4), name(shape(group, pod % WORKLOADS))));
     let mut text = String::from("table ip bare {\n");
-    for shape in shapes.values().chain([&BTreeSet::new()]).collect::<BTreeSet<_>>() {
+    for shape in shapes.values().chain([&plain]).collect::<BTreeSet<_>>() {
         let tcp = shape.iter().chain([&OPEN]).map(|(first, last)| format!("tcp dport {first}-{last} accept\n"));
         let rules: String = tcp.chain([format!("udp dport {}-{} accept\ndrop\n", OPEN.0, OPEN.1)]).collect();
         text.push_str(&format!("chain {} {{\n{rules}}}\n", name(shape)));
