@@ -12,6 +12,7 @@ use crate::plan::links::Links;
 use crate::plan::moves::{InForce, Moves, moves, time};
 use crate::plan::reduce::reduce;
 use crate::plan::tables::{Classes, Program, Tables, is_ingress};
+use crate::plan::together::{Hurry, join, may_come_at_once};
 use crate::plan::transitions::{Context, Meanwhile, Transition, may_mix, transitions};
 use crate::ruleset::{Address, Chain, Ruleset, VerdictMap};
 
@@ -38,8 +39,11 @@ pub(super) fn plan(old: &Ruleset, new: &Ruleset) -> Option<Vec<Step>> {
     if !may_mix(&mut context, &transitions)? {
         return None;
     }
-    let change = Stages { context: &context, before: &before, after: &after, transitions: &transitions };
-    Some(steps(&change.all()?))
+    let hurry = may_come_at_once(&mut context, &transitions, (&before, &after))?;
+    let change = Stages { context: &context, before: &before, after: &after, transitions: &transitions, hurry };
+    let mut stages = change.all()?;
+    join(&mut stages, hurry);
+    Some(steps(&stages))
 }
 
 /// Numbers that are not taken, each once.
@@ -88,6 +92,7 @@ struct Stages<'a> {
     before: &'a Ruleset,
     after: &'a Ruleset,
     transitions: &'a [Transition],
+    hurry: Hurry,
 }
 
 /// Where in a change addresses are.
@@ -104,7 +109,7 @@ impl Stages<'_> {
     fn all(&self) -> Option<[Ruleset; 7]> {
         let mut refined = self.prepared()?;
         // Where nobody changes program, there is nothing that a class could be mixed with.
-        let direct = self.transitions.is_empty();
+        let direct = self.transitions.is_empty() || self.hurry == Hurry::AtOnce;
         self.set_classes(&mut refined, if direct { At::Start } else { At::Refined });
         let links = Links { old: self.context.old.ruleset, new: self.context.new.ruleset, before: self.before, after: self.after };
         links.prepare(&mut refined);

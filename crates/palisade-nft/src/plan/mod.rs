@@ -11,7 +11,7 @@
 //! 5. *settle*: addresses go to classes that the new programs do not tell apart from the ones before;
 //! 6. *sweep*: whatever nobody refers to any more goes.
 //!
-//! Steps with nothing to do are left out: a pod on another node is one commit. What is first asked of an object must have been prepared in an
+//! Steps with nothing to do are left out, and some are made together (`together`): a pod is one commit, on the node only if it may send whatever it wants. What is first asked of an object must have been prepared in an
 //! earlier commit: the rules of a new chain are empty for packets that came before it.
 //!
 //! Where that cannot be done (`gradual` says nothing, or the old ruleset is of another layout), the new ruleset is loaded into a table beside the old one. A packet must pass both:
@@ -24,6 +24,7 @@ mod links;
 mod moves;
 mod reduce;
 mod tables;
+mod together;
 mod transitions;
 
 pub use beside::{load, replace};

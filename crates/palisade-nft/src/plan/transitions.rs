@@ -102,6 +102,20 @@ impl<'a> Context<'a> {
         Some(leaf)
     }
 
+    /// Whether a program lets everything pass, whoever the peer is.
+    pub(super) fn lets_all_pass(&mut self, direction: Direction, number: u32) -> Option<bool> {
+        let (old, new) = (self.old, self.new);
+        let programs = [old, new].into_iter().filter_map(|it| it.sides.of(direction).programs.get(&number));
+        let leaves: BTreeSet<&String> = programs.flat_map(|it| it.leaves.values().chain([&it.itself, &it.rest])).collect();
+        for name in leaves {
+            let leaf = self.leaf(name)?;
+            if !leaf::all([Some(&leaf)], |[passes]| passes) {
+                return Some(false);
+            }
+        }
+        Some(true)
+    }
+
     /// The name of a leaf that lets pass what both let pass.
     fn meet(&mut self, one: &str, other: &str) -> Option<String> {
         if one == other {

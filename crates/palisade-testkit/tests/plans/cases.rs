@@ -187,6 +187,47 @@ pub(crate) const CASES: &[Case] = &[
          pod s 10.0.0.2 here role=s",
     ),
     case(
+        "a pod comes that may call nobody, and its peer lets it in by its label",
+        "a pod comes at once only if its egress denies nothing",
+        "pod b 10.0.0.1 here role=b
+         policy b role=b ingress role=s
+         policy s role=s egress",
+        "",
+        "pod s 10.0.0.2 here role=s",
+    ),
+    case(
+        "a pod comes that may call anybody, and its peers treat it otherwise than its range",
+        "what comes at once is read in the order in which it is asked",
+        "pod a 10.0.0.1 here role=a
+         pod b 10.0.0.2 here role=b
+         pod q 10.0.9.1 away app=x
+         policy a role=a egress role=s@80
+         policy b role=b ingress role=s@443 10.0.0.0/16@80
+         policy s role=s ingress role=a@80 app=x@443",
+        "",
+        "pod s 10.0.0.3 here role=s",
+    ),
+    case(
+        "a pod comes that may call anybody, while another one goes and a third one is relabelled",
+        "only pods that come do so at once",
+        "pod b 10.0.0.1 here role=b
+         policy b role=b ingress role=s role=x@80
+         policy s role=s ingress role=b role=x@80
+         policy x role=x ingress role=b",
+        "pod x 10.0.0.3 here role=x
+         pod q 10.0.9.1 away role=x",
+        "pod s 10.0.0.2 here role=s
+         pod q 10.0.9.1 away role=s",
+    ),
+    case(
+        "a pod comes to a link that no chain stands at, and with a block that is new",
+        "ranges are in force a moment later than the rest of their commit",
+        "pod b 10.0.0.1 here role=b",
+        "policy s role=s ingress 192.0.2.0/25",
+        "policy s role=s ingress 192.0.2.64/26
+         pod s 10.0.0.2 here role=s",
+    ),
+    case(
         "an address goes to another pod of the node",
         "a link lets through an address only when the program of its pod is in force",
         "pod a 10.0.0.1 here role=a
