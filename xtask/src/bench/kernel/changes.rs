@@ -1,12 +1,12 @@
 //! What it costs to change the table: all of it, and one pod more or less.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use palisade_engine::compile;
 use palisade_kernel::{Kernel as _, Links, Namespace, Nftables};
 use palisade_model::{Action, Direction, EndpointId, Model, Rule, RuleRef};
-use palisade_nft::{Change, Ids, LinkName, NodeView, PodLinks, Ruleset, Step, Transaction, Unknown, lower, plan};
+use palisade_nft::{Change, LinkName, Lowering, NodeView, PodLinks, Ruleset, Step, Transaction, Unknown, plan};
 
 use super::cluster::{LOCAL, NODE, Size, is_called};
 use super::ground::{LINK, TO_SERVER};
@@ -16,10 +16,10 @@ use crate::bench::clock::{Took, timed};
 #[derive(Debug)]
 pub(super) struct Lowered {
     pub(super) size: Size,
-    pub(super) ruleset: Ruleset,
+    pub(super) ruleset: Arc<Ruleset>,
     pub(super) lowering: Duration,
-    /// One pod more, and the ruleset then.
-    pub(super) grown: Vec<(Pod, Ruleset)>,
+    /// One pod more, and the ruleset then, made of the one without it as an agent does.
+    pub(super) grown: Vec<(Pod, Arc<Ruleset>)>,
 }
 
 /// Where the pod is that is added.
@@ -31,9 +31,9 @@ pub(super) enum Pod {
 
 /// Lowers a cluster, and again with one pod more of each kind that is asked for.
 pub(super) fn lowered(size: Size, pods: &[Pod]) -> Lowered {
-    let (mut ids, mut model) = (Ids::default(), size.model());
+    let (mut from, mut model) = (Lowering::default(), size.model());
     let start = Instant::now();
-    let ruleset = of_node(&model, &mut ids);
+    let ruleset = of_node(&model, &mut from);
     let lowering = start.elapsed();
     let mut grown = Vec::new();
     for pod in pods {
@@ -41,14 +41,15 @@ pub(super) fn lowered(size: Size, pods: &[Pod]) -> Lowered {
             Pod::Remote => size.remote_pod(size.remote),
             Pod::Local => size.local_pod(LOCAL),
         });
-        grown.push((*pod, of_node(&model, &mut ids)));
+        grown.push((*pod, of_node(&model, &mut from)));
         model.endpoints.pop();
+        of_node(&model, &mut from);
     }
     Lowered { size, ruleset, lowering, grown }
 }
 
 /// The ruleset of a cluster in which every policy wants to have logged what it accepts.
-pub(super) fn logging(size: Size) -> Ruleset {
+pub(super) fn logging(size: Size) -> Arc<Ruleset> {
     let mut model = size.model();
     for policy in &model.policies {
         for direction in Direction::BOTH {
@@ -56,16 +57,16 @@ pub(super) fn logging(size: Size) -> Ruleset {
             model.logged.extend(policy.rules.of(direction).iter().filter(|it| it.action == Action::Accept).map(rule));
         }
     }
-    of_node(&model, &mut Ids::default())
+    of_node(&model, &mut Lowering::default())
 }
 
 /// With the sources of the called pods bound to their link, which is closed to others. Callers share theirs with pods of other nodes, so it is not a pod's.
-fn of_node(model: &Model, ids: &mut Ids) -> Ruleset {
+fn of_node(model: &Model, from: &mut Lowering) -> Arc<Ruleset> {
     let local = model.endpoints.iter().enumerate().filter(|(_, it)| it.node == Some(NODE));
     let called = local.filter(|(_, it)| it.addresses.first().is_some_and(|it| is_called(*it)));
     let links = called.map(|(at, _)| (EndpointId(at), TO_SERVER.to_owned())).collect();
     let closed = PodLinks { names: [LinkName::Whole(TO_SERVER.to_owned())].into(), ..PodLinks::default() };
-    lower(model, &compile(model), &NodeView { node: NODE, links, unknown: Unknown::Closed(closed) }, ids)
+    from.lower(model, &NodeView { node: NODE, links, unknown: Unknown::Closed(closed) }).0
 }
 
 /// How much a ruleset is.

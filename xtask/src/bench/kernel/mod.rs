@@ -19,6 +19,7 @@ pub(crate) use self::agent::agent;
 pub(crate) use self::sweep::sweep;
 use anyhow::{Context as _, Result, bail};
 use palisade_nft::Ruleset;
+use std::sync::Arc;
 
 use self::changes::{Lowered, Pod, logging, lowered};
 use self::cluster::{PolicyTypes, Size, Stack};
@@ -79,7 +80,7 @@ struct Clusters {
     /// Both directions and both families.
     dual: Lowered,
     /// The second of `by_size` again, in which every policy wants to have logged what it accepts.
-    logging: Ruleset,
+    logging: Arc<Ruleset>,
 }
 
 impl Clusters {
