@@ -221,6 +221,7 @@ impl Running {
         let told = Arc::clone(&report);
         let straying = Arc::new(Straying::start(namespace, move |error| told(Event::Failed(error.to_string())))?);
         ours.insert(straying.port());
+        let strangers = Arc::new(AtomicBool::new(false));
         let worker = Worker {
             shared: Arc::clone(&shared),
             log,
@@ -228,6 +229,7 @@ impl Running {
             audits: Book::of_audits(Limits::default()),
             monitor,
             ours,
+            strangers: Arc::clone(&strangers),
             lookout: Lookout::new(conntrack),
             hearing: Hearing::All,
             book: Book::new(Limits::default()),
@@ -240,7 +242,7 @@ impl Running {
             failure: None,
         };
         let (told, sweeping) = (Arc::clone(&report), sweeper.clone());
-        let watching = Watching::start(namespace, move |seen| match seen {
+        let watching = Watching::start(namespace, strangers, move |seen| match seen {
             Seen::New(finding) => told(Event::Bypassed(finding)),
             Seen::Left(left) => sweeping.iter().for_each(|it| it.shared.desk.add(Touched { left: left.clone(), ..Touched::default() })),
             Seen::Failed(error) => told(Event::Failed(error.to_string())),

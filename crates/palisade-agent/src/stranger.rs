@@ -37,10 +37,10 @@ pub(crate) struct Suspects {
 }
 
 impl Suspects {
-    /// Notes who has made a change, unless it came by one of our own sockets. Whoever was noted before stays.
-    pub(crate) fn note(&mut self, changed: &Changed, ours: &BTreeSet<u32>) {
+    /// Notes who has made a change, unless it came by one of our own sockets, and says whether it did. Whoever was noted before stays.
+    pub(crate) fn note(&mut self, changed: &Changed, ours: &BTreeSet<u32>) -> By {
         match changed {
-            Changed::Transaction { port, .. } if ours.contains(port) => {}
+            Changed::Transaction { port, .. } if ours.contains(port) => return By::Us,
             Changed::Transaction { by, process, tables, .. } => {
                 let suspect = |names: &[&str]| {
                     let touched = tables.iter().any(|it| names.contains(&it.name.as_str()));
@@ -54,7 +54,16 @@ impl Suspects {
                 self.remade.get_or_insert(Suspect::Anybody);
             }
         }
+        By::Somebody
     }
+}
+
+/// Who has made a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    Us,
+    /// Or nobody knows.
+    Somebody,
 }
 
 #[cfg(test)]
@@ -67,7 +76,9 @@ mod tests {
     fn a_stranger_is_whoever_touches_a_table_of_ours_by_another_socket() {
         let noted = |changed: &Changed| {
             let mut suspects = Suspects::default();
-            suspects.note(changed, &[5, 6].into());
+            let by = suspects.note(changed, &[5, 6].into());
+            let port = if let Changed::Transaction { port, .. } = changed { *port } else { 0 };
+            assert_eq!(by == By::Us, [5, 6].contains(&port));
             (suspects.compared, suspects.remade)
         };
         let by = |port, name: &str| {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd as _;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::book::{self, Book, Noted, Taken};
 use crate::notice::Notice;
 use crate::room::Lookout;
 use crate::running::{Attention, Event, Shared, lock, since_1970};
-use crate::stranger::{Suspect, Suspects};
+use crate::stranger::{By, Suspect, Suspects};
 use crate::strays::Straying;
 use crate::sweep::{Sweeper, Touched};
 
@@ -31,6 +31,8 @@ pub(crate) struct Worker {
     pub(crate) monitor: Monitor,
     /// The sockets by which this agent changes tables that are watched.
     pub(crate) ours: BTreeSet<u32>,
+    /// Set when somebody else changes tables, whosever these are.
+    pub(crate) strangers: Arc<AtomicBool>,
     pub(crate) lookout: Lookout,
     pub(crate) hearing: Hearing,
     pub(crate) book: Book,
@@ -183,12 +185,18 @@ impl Worker {
                     report(Event::Noticed(Notice::Missed));
                 }
                 self.hearing = hearing;
-                changes.iter().for_each(|it| self.suspects.note(it, &self.ours));
+                changes.iter().for_each(|it| self.note(it));
             }
             Err(error) => {
                 report(Event::Failed(error.to_string()));
-                self.suspects.note(&Changed::Unknown, &self.ours);
+                self.note(&Changed::Unknown);
             }
+        }
+    }
+
+    fn note(&mut self, changed: &Changed) {
+        if self.suspects.note(changed, &self.ours) == By::Somebody {
+            self.strangers.store(true, Ordering::Relaxed);
         }
     }
 

@@ -1,5 +1,5 @@
-//! A thread that looks for what leads packets past our hooks: when the kernel tells of links, filters or tables that changed, and now and then, since it
-//! tells of no setting. It also notices when the link of a pod goes: what the pod has left must not be taken up by the next who has its address.
+//! A thread that looks for what leads packets past our hooks: when the kernel tells of links or filters that changed, when somebody else changes tables, and
+//! now and then, since nobody tells of settings. It also notices when the link of a pod goes: what the pod has left must not be taken up by the next who has its address.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use palisade_kernel::{Environment, KernelError, Links, Monitor, Namespace, Stirred, Watch};
+use palisade_kernel::{Environment, KernelError, Links, Namespace, Stirred, Watch};
 use palisade_model::{Endpoint, EndpointId, Model, NodeId, PodName};
 use palisade_report::v1;
 
@@ -95,13 +95,17 @@ impl Shared {
 }
 
 impl Watching {
-    /// Starts to watch a namespace. Until it is told about pods there is nothing to see.
-    pub(crate) fn start(namespace: &Namespace, report: impl Fn(Seen) + Send + 'static) -> Result<Watching, StartError> {
-        let (here, watch, links, monitor) = namespace
-            .run(|| -> Result<_, KernelError> { Ok((Namespace::current()?, Watch::open()?, Links::open()?, Monitor::open()?)) })??;
+    /// Starts to watch a namespace. Until it is told about pods there is nothing to see. `tables` is set by whoever hears that somebody else changed some.
+    pub(crate) fn start(
+        namespace: &Namespace,
+        tables: Arc<AtomicBool>,
+        report: impl Fn(Seen) + Send + 'static,
+    ) -> Result<Watching, StartError> {
+        let (here, watch, links) =
+            namespace.run(|| -> Result<_, KernelError> { Ok((Namespace::current()?, Watch::open()?, Links::open()?)) })??;
         let about = About { pods: None, present: BTreeMap::new(), kernel: links };
         let shared = Arc::new(Shared { about: Mutex::new(about), stop: AtomicBool::new(false) });
-        let worker = Worker { shared: Arc::clone(&shared), watch, monitor, told: BTreeSet::new(), failure: None, unsteady: 0 };
+        let worker = Worker { shared: Arc::clone(&shared), watch, tables, told: BTreeSet::new(), failure: None, unsteady: 0 };
         let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(move || match here.enter() {
             Ok(()) => worker.work(report),
             Err(error) => report(Seen::Failed(error)),
@@ -137,7 +141,8 @@ impl Drop for Watching {
 struct Worker {
     shared: Arc<Shared>,
     watch: Watch,
-    monitor: Monitor,
+    /// Whether somebody else changed tables since that was last looked at.
+    tables: Arc<AtomicBool>,
     /// Names and objects of what was there at the last look.
     told: BTreeSet<(String, String)>,
     /// What was said last about a look that failed.
@@ -166,7 +171,7 @@ impl Worker {
     }
 
     fn wait(&self) {
-        let mut polled = [self.watch.as_fd(), self.monitor.as_fd()].map(|it| PollFd::new(it, PollFlags::POLLIN));
+        let mut polled = [PollFd::new(self.watch.as_fd(), PollFlags::POLLIN)];
         // An interrupted wait is made up for by the next turn.
         poll(&mut polled, PollTimeout::from(TURN)).ok();
     }
@@ -179,8 +184,7 @@ impl Worker {
                 report(Seen::Left(left));
             }
         }
-        let tables = self.monitor.wait(Duration::ZERO)?;
-        Ok(if tables.is_empty() { links } else { Stirred::Yes })
+        Ok(if self.tables.swap(false, Ordering::Relaxed) { Stirred::Yes } else { links })
     }
 
     /// Looks at everything. Says whether that must be done again soon.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use palisade_netlink::{Attributes, Odd};
-use palisade_nft::uapi::{SUBSYSTEM, chain, flag, message, rule};
+use palisade_netlink::{Attributes, Odd, Writer};
+use palisade_nft::uapi::{SUBSYSTEM, chain, flag, message, rule, table as nft_table};
 use serde::{Deserialize, Serialize};
 
 use crate::dump;
@@ -98,10 +98,20 @@ fn read_once(socket: &mut Socket) -> Result<Tables, KernelError> {
         tables.chains.extend(base_chain(payload)?);
         Ok(())
     })?;
-    each(socket, message::GET_RULE, |payload| {
-        tables.rules.extend(stray_rules(payload)?);
+    let mut others: BTreeSet<(u8, String)> = BTreeSet::new();
+    each(socket, message::GET_TABLE, |payload| {
+        let name = Attributes::of_payload(payload)?.text(nft_table::NAME)?.to_owned();
+        others.extend(is_of_others(family(payload)?, &name).then_some((family(payload)?, name)));
         Ok(())
     })?;
+    // Our own may have thousands.
+    for (family, name) in &others {
+        let of_table = Question { family: *family, ..all(message::GET_RULE) };
+        ask(socket, of_table, |writer| writer.text(rule::TABLE, name), |payload| {
+            tables.rules.extend(stray_rules(payload)?);
+            Ok(())
+        })?;
+    }
     each(socket, GET_FLOWTABLE, |payload| {
         tables.flowtables.push(flowtable(payload)?);
         Ok(())
@@ -112,7 +122,21 @@ fn read_once(socket: &mut Socket) -> Result<Tables, KernelError> {
 
 /// Asks for everything of one kind, in all families.
 fn each(socket: &mut Socket, kind: u16, take: impl FnMut(&[u8]) -> Result<(), Odd>) -> Result<(), KernelError> {
-    match socket.each(Question { kind, flags: flag::DUMP, family: 0, resource: 0 }, |_| {}, take) {
+    ask(socket, all(kind), |_| {}, take)
+}
+
+fn all(kind: u16) -> Question {
+    Question { kind, flags: flag::DUMP, family: 0, resource: 0 }
+}
+
+fn ask(
+    socket: &mut Socket,
+    question: Question,
+    about: impl FnOnce(&mut Writer),
+    take: impl FnMut(&[u8]) -> Result<(), Odd>,
+) -> Result<(), KernelError> {
+    let kind = question.kind;
+    match socket.each(question, about, take) {
         Ok(()) => Ok(()),
         // A kernel without flowtables does not know the question.
         Err(Unanswered::Refused(errno)) if kind == GET_FLOWTABLE && crate::socket::is_no_support(errno) => Ok(()),
@@ -123,9 +147,16 @@ fn each(socket: &mut Socket, kind: u16, take: impl FnMut(&[u8]) -> Result<(), Od
 }
 
 fn table(payload: &[u8], name: &str) -> Result<Option<TableOf>, Odd> {
-    let family = *payload.first().ok_or_else(|| Odd::new("an answer without a family"))?;
-    let ours = OURS.contains(&(family, name));
-    Ok((!ours).then(|| TableOf { family: family_name(family), name: name.to_owned() }))
+    let family = family(payload)?;
+    Ok(is_of_others(family, name).then(|| TableOf { family: family_name(family), name: name.to_owned() }))
+}
+
+fn family(payload: &[u8]) -> Result<u8, Odd> {
+    payload.first().copied().ok_or_else(|| Odd::new("an answer without a family"))
+}
+
+fn is_of_others(family: u8, name: &str) -> bool {
+    !OURS.contains(&(family, name))
 }
 
 fn family_name(family: u8) -> String {
@@ -173,13 +204,12 @@ fn devices(hook: &Attributes<'_>, list: u16) -> Result<BTreeSet<String>, Odd> {
 
 fn flowtable(payload: &[u8]) -> Result<Flowtable, Odd> {
     let from = Attributes::of_payload(payload)?;
-    let family = *payload.first().ok_or_else(|| Odd::new("an answer without a family"))?;
     let devices = match from.find(FLOWTABLE_HOOK).is_some() {
         true => devices(&from.nest(FLOWTABLE_HOOK)?, FLOWTABLE_HOOK_DEVICES)?,
         false => BTreeSet::new(),
     };
     // One in our own table is somebody else's as well.
-    let table = TableOf { family: family_name(family), name: from.text(FLOWTABLE_TABLE)?.to_owned() };
+    let table = TableOf { family: family_name(family(payload)?), name: from.text(FLOWTABLE_TABLE)?.to_owned() };
     Ok(Flowtable { table, name: from.text(FLOWTABLE_NAME)?.to_owned(), devices })
 }
 
