@@ -1,8 +1,9 @@
 //! Large maps that differ from the last one in little.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::iter::Map;
 use std::ops::Index;
 use std::sync::Arc;
@@ -13,16 +14,40 @@ use palisade_model::Items;
 const BLOCK: usize = 256;
 
 /// A map in the order of its keys, whose copies share what none of them has changed, block by block. What two of them share is passed over when
-/// they are compared.
+/// they are compared. It knows which values it has, however many keys have one.
 pub struct SharedMap<K, V> {
     // INVARIANT: keys ascend, within a block and from block to block; no block is empty, and none has twice as many entries as `BLOCK`.
     blocks: Vec<Arc<Vec<(K, V)>>>,
     len: usize,
+    /// How many keys have each value.
+    // INVARIANT: no value has none.
+    tally: Arc<Tally<V>>,
+}
+
+type Tally<V> = HashMap<V, usize, BuildHasherDefault<AsItIs>>;
+
+/// Numbers come from a hash, and need no other.
+#[derive(Debug, Default)]
+struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |hash, byte| (hash << 8) ^ u64::from(*byte));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        // Tables are filled by the lower bits, and tell entries apart by the upper ones.
+        self.0 = u64::from(number) << 32 | u64::from(number);
+    }
 }
 
 impl<K, V> SharedMap<K, V> {
-    pub const fn new() -> SharedMap<K, V> {
-        SharedMap { blocks: Vec::new(), len: 0 }
+    pub fn new() -> SharedMap<K, V> {
+        SharedMap { blocks: Vec::new(), len: 0, tally: Arc::default() }
     }
 
     /// The number of entries.
@@ -139,9 +164,35 @@ impl<'a, K, V> Cursor<'a, K, V> {
     }
 }
 
-impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
+impl<K, V: Eq + Hash> SharedMap<K, V> {
+    /// Whether some key has this value.
+    pub fn has_value(&self, value: &V) -> bool {
+        self.tally.contains_key(value)
+    }
+}
+
+impl<K: Ord + Clone, V: Clone + Eq + Hash> SharedMap<K, V> {
     /// Puts a value there, and takes the one away that was there.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
+        let tally = Arc::make_mut(&mut self.tally);
+        *tally.entry(value.clone()).or_default() += 1;
+        let before = self.put(key, value);
+        before.iter().for_each(|it| self.forget(it));
+        before
+    }
+
+    /// One key less has this value.
+    fn forget(&mut self, value: &V) {
+        let tally = Arc::make_mut(&mut self.tally);
+        if let Some(count) = tally.get_mut(value) {
+            *count -= 1;
+            if *count == 0 {
+                tally.remove(value);
+            }
+        }
+    }
+
+    fn put(&mut self, key: K, value: V) -> Option<V> {
         let at = self.block_of(&key).min(self.blocks.len().saturating_sub(1));
         let Some(block) = self.blocks.get_mut(at).map(Arc::make_mut) else {
             self.blocks.push(Arc::new(vec![(key, value)]));
@@ -178,18 +229,24 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
             let next = Arc::unwrap_or_clone(self.blocks.remove(at + 1));
             self.blocks.get_mut(at).into_iter().for_each(|it| Arc::make_mut(it).extend(next.iter().cloned()));
         }
+        self.forget(&value);
         Some(value)
     }
 
-    /// All values, to change them.
-    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
-        self.blocks.iter_mut().flat_map(|it| Arc::make_mut(it).iter_mut()).map(|it| &mut it.1)
+    /// Changes each value.
+    pub fn change_values(&mut self, change: impl Fn(&V) -> V) {
+        let mut tally = Tally::default();
+        for (_, value) in self.blocks.iter_mut().flat_map(|it| Arc::make_mut(it).iter_mut()) {
+            *value = change(value);
+            *tally.entry(value.clone()).or_default() += 1;
+        }
+        self.tally = Arc::new(tally);
     }
 }
 
 impl<K, V> Clone for SharedMap<K, V> {
     fn clone(&self) -> SharedMap<K, V> {
-        SharedMap { blocks: self.blocks.clone(), len: self.len }
+        SharedMap { blocks: self.blocks.clone(), len: self.len, tally: Arc::clone(&self.tally) }
     }
 }
 
@@ -222,19 +279,19 @@ impl<K: Ord, V> Index<&K> for SharedMap<K, V> {
     }
 }
 
-impl<K: Ord + Clone, V: Clone> From<BTreeMap<K, V>> for SharedMap<K, V> {
+impl<K: Ord + Clone, V: Clone + Eq + Hash> From<BTreeMap<K, V>> for SharedMap<K, V> {
     fn from(entries: BTreeMap<K, V>) -> SharedMap<K, V> {
         entries.into_iter().collect()
     }
 }
 
-impl<K: Ord + Clone, V: Clone, const N: usize> From<[(K, V); N]> for SharedMap<K, V> {
+impl<K: Ord + Clone, V: Clone + Eq + Hash, const N: usize> From<[(K, V); N]> for SharedMap<K, V> {
     fn from(entries: [(K, V); N]) -> SharedMap<K, V> {
         entries.into_iter().collect()
     }
 }
 
-impl<K: Ord + Clone, V: Clone> FromIterator<(K, V)> for SharedMap<K, V> {
+impl<K: Ord + Clone, V: Clone + Eq + Hash> FromIterator<(K, V)> for SharedMap<K, V> {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> SharedMap<K, V> {
         let mut all = SharedMap::new();
         all.extend(entries);
@@ -242,7 +299,7 @@ impl<K: Ord + Clone, V: Clone> FromIterator<(K, V)> for SharedMap<K, V> {
     }
 }
 
-impl<K: Ord + Clone, V: Clone> Extend<(K, V)> for SharedMap<K, V> {
+impl<K: Ord + Clone, V: Clone + Eq + Hash> Extend<(K, V)> for SharedMap<K, V> {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
         for (key, value) in entries {
             self.insert(key, value);
@@ -266,6 +323,9 @@ mod tests {
             assert_eq!(one.get(&key), expected.get(&key), "{key}");
         }
         assert!(one.blocks.iter().all(|it| (1..BLOCK * 2).contains(&it.len())));
+        for value in 0..10 {
+            assert_eq!(one.has_value(&value), expected.values().any(|it| *it == value), "{value}");
+        }
         assert_eq!(*one, expected.clone().into());
     }
 
@@ -298,7 +358,7 @@ mod tests {
                 copies.push((one.clone(), expected.clone()));
             }
         }
-        one.values_mut().for_each(|it| *it += 1);
+        one.change_values(|it| it + 1);
         expected.values_mut().for_each(|it| *it += 1);
         copies.push((one, expected));
         for (one, expected) in &copies {

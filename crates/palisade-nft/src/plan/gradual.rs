@@ -11,7 +11,7 @@ use crate::plan::Step;
 use crate::plan::links::Links;
 use crate::plan::moves::{InForce, Moves, moves, time};
 use crate::plan::reduce::reduce;
-use crate::plan::tables::{Classes, Program, Tables, is_ingress};
+use crate::plan::tables::{Program, Tables, is_ingress};
 use crate::plan::together::{Hurry, join, may_come_at_once};
 use crate::plan::transitions::{Context, Meanwhile, Transition, may_mix, transitions};
 use crate::ruleset::{Address, Chain, Ruleset, VerdictMap};
@@ -22,16 +22,13 @@ pub(super) fn plan(old: &Ruleset, new: &Ruleset) -> Option<Vec<Step>> {
     if !only_grows_and_shrinks(&before, &after) {
         return None;
     }
-    let classes = Classes::of(old);
-    let classes_then = classes.changed(&before, &after);
-    let (old, new) = (&Tables::read(old, classes)?, &Tables::read(new, classes_then)?);
+    let (old, new) = (&Tables::read(old)?, &Tables::read(new)?);
     if !means_the_same(old, new) {
         return None;
     }
     let mut moves = moves(old, new, &before, &after)?;
-    let taken = old.sides.egress.programs.values().chain(old.sides.ingress.programs.values());
-    let listed: BTreeSet<u32> = taken.flat_map(|it| it.leaves.keys().copied()).collect();
-    let mut classes = free_numbers(Space::Classes, |it| old.classes.contains(&it) || new.classes.contains(&it) || listed.contains(&it));
+    let listed = |it: &u32| Direction::BOTH.iter().any(|at| old.sides.of(*at).programs.values().any(|program| program.leaves.contains_key(it)));
+    let mut classes = free_numbers(Space::Classes, |it| old.classes.contains(&it) || new.classes.contains(&it) || listed(&it));
     time(&mut moves, old, new, &InForce::of(old, new), &mut classes);
     let mut context = Context::new(old, new, &moves);
     let known = |it: u32| [old, new].iter().any(|of| Direction::BOTH.iter().any(|at| of.sides.of(*at).programs.contains_key(&it)));
@@ -74,6 +71,9 @@ fn means_the_same(old: &Tables<'_>, new: &Tables<'_>) -> bool {
         let (before, after) = (old.sides.of(*direction), new.sides.of(*direction));
         let common = before.programs.iter().filter_map(|(number, old)| Some((*number, old, after.programs.get(number)?)));
         common.into_iter().all(|(number, one, other)| {
+            if one.lists_as(other) {
+                return one.itself == other.itself && one.rest == other.rest;
+            }
             let both = one.with(other);
             // While the table changes, what either lists is listed.
             let says = |class: &u32| {

@@ -1,8 +1,7 @@
 //! A ruleset as the planner sees it: subjects with programs, programs with a leaf for each class, addresses with classes.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use palisade_model::{Direction, PerDirection};
@@ -16,15 +15,14 @@ use crate::ruleset::{Address, Chain, DataMap, Hook, Ruleset, Statement, Verdict}
 pub(super) struct Tables<'a> {
     pub(super) ruleset: &'a Ruleset,
     pub(super) sides: PerDirection<Side<'a>>,
-    pub(super) classes: Classes,
+    pub(super) classes: Classes<'a>,
 }
 
 /// Classes that some address has.
-#[derive(Clone, Debug)]
-pub(super) struct Classes {
-    /// How many addresses and ranges each has.
-    // INVARIANT: none has none.
-    members: HashMap<u32, usize, BuildHasherDefault<AsItIs>>,
+#[derive(Debug)]
+pub(super) struct Classes<'a> {
+    known: Vec<&'a DataMap>,
+    of_ranges: BTreeSet<u32>,
 }
 
 /// One direction.
@@ -48,11 +46,11 @@ pub(super) struct Program<'a> {
 
 impl<'a> Tables<'a> {
     /// None if the ruleset is built in another way than `lower` builds one.
-    pub(super) fn read(ruleset: &'a Ruleset, classes: Classes) -> Option<Tables<'a>> {
+    pub(super) fn read(ruleset: &'a Ruleset) -> Option<Tables<'a>> {
         let side = |direction| Side::read(ruleset, direction);
         let sides = PerDirection { egress: side(Direction::Egress)?, ingress: side(Direction::Ingress)? };
         let is_whole = |it| ruleset.data.contains_key(&class_map(it)) && ruleset.intervals.contains_key(&range_map(it));
-        Address::BOTH.into_iter().all(is_whole).then_some(Tables { ruleset, sides, classes })
+        Address::BOTH.into_iter().all(is_whole).then_some(Tables { ruleset, sides, classes: Classes::of(ruleset) })
     }
 
     /// The class of an address, if it has one.
@@ -70,55 +68,18 @@ impl<'a> Tables<'a> {
     }
 }
 
-impl Classes {
-    pub(super) fn of(ruleset: &Ruleset) -> Classes {
-        let mut members: HashMap<u32, usize, _> = HashMap::default();
-        numbers(ruleset).for_each(|number| *members.entry(number).or_default() += 1);
-        Classes { members }
-    }
-
-    /// Those of another ruleset. `before` and `after` are what the two do not have in common.
-    pub(super) fn changed(&self, before: &Ruleset, after: &Ruleset) -> Classes {
-        let mut members = self.members.clone();
-        for number in numbers(after) {
-            *members.entry(number).or_default() += 1;
+impl<'a> Classes<'a> {
+    fn of(ruleset: &'a Ruleset) -> Classes<'a> {
+        let ranges = Address::BOTH.into_iter().filter_map(|it| ruleset.intervals.get(&range_map(it)));
+        Classes {
+            known: Address::BOTH.into_iter().filter_map(|it| ruleset.data.get(&class_map(it))).collect(),
+            of_ranges: ranges.flat_map(|it| it.elements.values().map(|(_, number)| *number)).collect(),
         }
-        for number in numbers(before) {
-            members.entry(number).and_modify(|it| *it -= 1);
-        }
-        members.retain(|_, count| *count > 0);
-        Classes { members }
     }
 
     pub(super) fn contains(&self, class: &u32) -> bool {
-        self.members.contains_key(class)
+        self.of_ranges.contains(class) || self.known.iter().any(|it| it.elements.has_value(class))
     }
-}
-
-/// Numbers come from a hash, and need no other.
-#[derive(Debug, Default)]
-struct AsItIs(u64);
-
-impl Hasher for AsItIs {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        self.0 = bytes.iter().fold(self.0, |hash, byte| (hash << 8) ^ u64::from(*byte));
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        // Tables are filled by the lower bits, and tell entries apart by the upper ones.
-        self.0 = u64::from(number) << 32 | u64::from(number);
-    }
-}
-
-/// The class of each known address and of each range.
-fn numbers(ruleset: &Ruleset) -> impl Iterator<Item = u32> {
-    let exact = Address::BOTH.into_iter().filter_map(|it| ruleset.data.get(&class_map(it)));
-    let ranges = Address::BOTH.into_iter().filter_map(|it| ruleset.intervals.get(&range_map(it)));
-    exact.flat_map(|it| it.elements.values().copied()).chain(ranges.flat_map(|it| it.elements.values().map(|(_, number)| *number)))
 }
 
 impl<'a> Side<'a> {
@@ -178,10 +139,15 @@ impl<'a> Program<'a> {
     /// The same program with what another ruleset lists for it.
     pub(super) fn with(&self, other: &Program<'_>) -> Program<'a> {
         let mut both = self.clone();
-        if both.leaves != other.leaves {
+        if !self.lists_as(other) {
             both.leaves.to_mut().extend(other.leaves.iter().map(|(class, leaf)| (*class, leaf.clone())));
         }
         both
+    }
+
+    /// Whether it lists the same leaves. Most rulesets share them.
+    pub(super) fn lists_as(&self, other: &Program<'_>) -> bool {
+        std::ptr::eq(&raw const *self.leaves, &raw const *other.leaves) || self.leaves == other.leaves
     }
 
     /// Whether some classes have one leaf.

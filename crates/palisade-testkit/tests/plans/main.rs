@@ -76,7 +76,7 @@ fn swap_classes(ruleset: &mut Ruleset, [one, other]: [u32; 2]) {
         }
     };
     for map in ["class4", "class6"] {
-        ruleset.data.get_mut(map).unwrap().elements.values_mut().for_each(|it| *it = swapped(*it));
+        ruleset.data.get_mut(map).unwrap().elements.change_values(|it| swapped(*it));
     }
     ruleset.intervals.values_mut().flat_map(|it| it.elements.values_mut()).for_each(|(_, it)| *it = swapped(*it));
     for (_, map) in ruleset.verdicts.iter_mut().filter(|(name, _)| name.ends_with("-leaves")) {
