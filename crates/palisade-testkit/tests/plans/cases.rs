@@ -196,6 +196,15 @@ pub(crate) const CASES: &[Case] = &[
         "pod s 10.0.0.2 here role=s",
     ),
     case(
+        "a pod comes that may call all but one, and that one lets it in by its label",
+        "a pod comes at once only if its egress denies nobody",
+        "pod b 10.0.0.1 here role=b
+         policy b role=b ingress role=s
+         deny s role=s egress role=b",
+        "",
+        "pod s 10.0.0.2 here role=s",
+    ),
+    case(
         "a pod comes that may call anybody, and its peers treat it otherwise than its range",
         "what comes at once is read in the order in which it is asked",
         "pod a 10.0.0.1 here role=a

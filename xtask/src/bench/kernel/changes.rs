@@ -97,8 +97,7 @@ pub(super) fn load(ruleset: &Ruleset) -> Result<Took> {
         // A chain at ingress wants its link.
         Links::open()?.add_veth(TO_SERVER, LINK, &namespace)?;
         let mut kernel = Nftables::open()?;
-        let ((), took) = timed(|| Ok(kernel.load(ruleset)?))?;
-        Ok(took)
+        Ok(make(&mut kernel, &palisade_nft::load(ruleset))?.commits)
     })?
 }
 
