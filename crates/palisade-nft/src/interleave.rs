@@ -2,8 +2,8 @@
 //!
 //! What the kernel promises is little. A packet reads the rules of a base chain once, when it enters. Rules of other chains are those of the
 //! generation that it began in, or of the one before the present (which of both depends on how many commits came between, by anybody). Each
-//! lookup in a map is of the present; but ranges are in force only a moment after the rest of their commit. A chain that is gone has no rules,
-//! and a map that is gone no elements. A grace ends all packets that were on their way.
+//! lookup in a map is of the present; but ranges are in force only a moment after the rest of their commit, and a chain stands at more links a moment
+//! before. A chain that is gone has no rules, and a map that is gone no elements. A grace ends all packets that were on their way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -65,11 +65,13 @@ fn fate(states: &[Standing], hooks: &[Packet], choices: &mut Choices) -> Result<
     let mut now = since;
     for (packet, table) in hooks.iter().flat_map(|packet| Table::ALL.map(|table| (packet, table))) {
         // It enters the base chain that is there, with the rules that this has, at any moment from now on.
-        let entered = choices.choose(states, now, |it| {
-            let ruleset = it.get(&table)?;
-            let name = base(ruleset, &packet.at)?;
-            Some((name, ruleset.chains.get(name).map(|it| it.rules.as_slice())))
+        let rules = |at: usize, name: &str| Some(states.get(at)?.get(&table)?.chains.get(name)?.rules.as_slice());
+        let stands = |at: usize| states.get(at).and_then(|it| it.get(&table)).and_then(|it| base(it, &packet.at));
+        let entered = (now..states.len()).flat_map(|at| {
+            let early = stands(at + 1).filter(|name| stands(at).is_none() && rules(at, name).is_some());
+            [stands(at), early.or(stands(at))].map(|name| (at, name.map(|name| (name, rules(at, name)))))
         });
+        let entered = choices.pick(distinct(entered));
         now = entered.0;
         let Some((name, _)) = entered.1 else { continue };
         let mut reader = Reader { states, table, start: now, now, since, choices };

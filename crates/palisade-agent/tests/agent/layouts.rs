@@ -57,7 +57,7 @@ impl Older {
             Change::DeleteDevices { chain, devices } => Change::DeleteDevices { chain: hooked(chain), devices: devices.clone() },
             Change::FlushChain(name) => Change::FlushChain(body(name)),
             Change::AppendRule { chain, rule } => Change::AppendRule { chain: body(chain), rule: renamed(rule, &body) },
-            Change::AddMap { name, kind } => Change::AddMap { name: body(name), kind: *kind },
+            Change::AddMap { name, kind, elements } => Change::AddMap { name: body(name), kind: *kind, elements: *elements },
             Change::DeleteMap(name) => Change::DeleteMap(body(name)),
             Change::AddElements { map: name, elements } => Change::AddElements { map: body(name), elements: map(elements) },
             Change::DeleteElements { map: name, elements } => Change::DeleteElements { map: body(name), elements: map(elements) },

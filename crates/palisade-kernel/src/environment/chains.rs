@@ -107,10 +107,15 @@ fn read_once(socket: &mut Socket) -> Result<Tables, KernelError> {
     // Our own may have thousands.
     for (family, name) in &others {
         let of_table = Question { family: *family, ..all(message::GET_RULE) };
-        ask(socket, of_table, |writer| writer.text(rule::TABLE, name), |payload| {
-            tables.rules.extend(stray_rules(payload)?);
-            Ok(())
-        })?;
+        ask(
+            socket,
+            of_table,
+            |writer| writer.text(rule::TABLE, name),
+            |payload| {
+                tables.rules.extend(stray_rules(payload)?);
+                Ok(())
+            },
+        )?;
     }
     each(socket, GET_FLOWTABLE, |payload| {
         tables.flowtables.push(flowtable(payload)?);

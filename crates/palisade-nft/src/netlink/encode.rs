@@ -1,6 +1,6 @@
 //! A transaction as the bytes that the kernel takes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use palisade_netlink::{Odd, Writer};
 
@@ -22,7 +22,7 @@ const LIST: usize = 48 * 1024;
 /// The bytes of a transaction. Its messages are numbered from `first` on.
 pub fn encode(transaction: &Transaction, first: u32, expected: Expected) -> Result<Encoded, Unwritable> {
     let mut batch = Batch::new(transaction.table, first, expected);
-    let (mut sets, mut places) = (Sets { number: 0, elements: elements_by_map(transaction) }, Places::default());
+    let (mut sets, mut places) = (Sets::default(), Places::default());
     for change in &transaction.changes {
         write(&mut batch, &mut sets, change.object(&mut places), change)?;
     }
@@ -31,7 +31,7 @@ pub fn encode(transaction: &Transaction, first: u32, expected: Expected) -> Resu
 
 const ADD: u16 = flag::CREATE | flag::EXCLUSIVE;
 
-fn write(batch: &mut Batch, sets: &mut Sets<'_>, object: Object, change: &Change) -> Result<(), Unwritable> {
+fn write(batch: &mut Batch, sets: &mut Sets, object: Object, change: &Change) -> Result<(), Unwritable> {
     let own = batch.table.name();
     match change {
         Change::AddTable(layout) => batch.push(object, message::NEW_TABLE, ADD, |writer| {
@@ -72,9 +72,8 @@ fn write(batch: &mut Batch, sets: &mut Sets<'_>, object: Object, change: &Change
             return Err(Unwritable { object, what });
         }
         Change::AppendRule { chain, rule } => add_rule(batch, sets, object, chain, rule)?,
-        Change::AddMap { name, kind } => {
-            let elements = sets.elements.get(name.as_str()).copied().unwrap_or(0);
-            sets.declare(batch, object, name, Shape::of(*kind), ADD, elements);
+        Change::AddMap { name, kind, elements } => {
+            sets.declare(batch, object, name, Shape::of(*kind), ADD, *elements);
         }
         Change::DeleteMap(name) => batch.push(object, message::DELETE_SET, 0, |writer| {
             writer.text(set::TABLE, own);
@@ -183,26 +182,14 @@ pub(crate) fn hook_number(hook: &Hook) -> u32 {
     }
 }
 
-/// How many elements a transaction puts into each map.
-fn elements_by_map(transaction: &Transaction) -> BTreeMap<&str, usize> {
-    let mut all = BTreeMap::new();
-    for change in &transaction.changes {
-        if let Change::AddElements { map, elements } = change {
-            *all.entry(map.as_str()).or_default() += elements.len();
-        }
-    }
-    all
-}
-
 /// The sets of a transaction.
-struct Sets<'a> {
+#[derive(Default)]
+struct Sets {
     /// How many there are so far: the transaction knows them by number.
     number: u32,
-    /// How many elements each gets.
-    elements: BTreeMap<&'a str, usize>,
 }
 
-impl Sets<'_> {
+impl Sets {
     fn declare(&mut self, batch: &mut Batch, object: Object, name: &str, shape: Shape, flags: u16, elements: usize) -> u32 {
         let own = batch.table.name();
         self.number += 1;
@@ -262,7 +249,7 @@ impl<T> Elements<'_, T> {
     }
 }
 
-fn add_rule(batch: &mut Batch, sets: &mut Sets<'_>, object: Object, chain: &str, it: &Rule) -> Result<(), Unwritable> {
+fn add_rule(batch: &mut Batch, sets: &mut Sets, object: Object, chain: &str, it: &Rule) -> Result<(), Unwritable> {
     let own = batch.table.name();
     check_link_names(&object, it)?;
     let userdata = it.comment.as_deref().map(|text| rule_comment(&object, text)).transpose()?;

@@ -27,7 +27,8 @@ pub(super) fn plan(old: &Ruleset, new: &Ruleset) -> Option<Vec<Step>> {
         return None;
     }
     let mut moves = moves(old, new, &before, &after)?;
-    let listed = |it: &u32| Direction::BOTH.iter().any(|at| old.sides.of(*at).programs.values().any(|program| program.leaves.contains_key(it)));
+    let listed =
+        |it: &u32| Direction::BOTH.iter().any(|at| old.sides.of(*at).programs.values().any(|program| program.leaves.contains_key(it)));
     let mut classes = free_numbers(Space::Classes, |it| old.classes.contains(&it) || new.classes.contains(&it) || listed(&it));
     time(&mut moves, old, new, &InForce::of(old, new), &mut classes);
     let mut context = Context::new(old, new, &moves);
@@ -36,7 +37,7 @@ pub(super) fn plan(old: &Ruleset, new: &Ruleset) -> Option<Vec<Step>> {
     if !may_mix(&mut context, &transitions)? {
         return None;
     }
-    let hurry = may_come_at_once(&mut context, &transitions, (&before, &after))?;
+    let hurry = may_come_at_once(&mut context, &transitions, &before)?;
     let change = Stages { context: &context, before: &before, after: &after, transitions: &transitions, hurry };
     let mut stages = change.all()?;
     join(&mut stages, hurry);

@@ -64,14 +64,9 @@ impl Links<'_> {
     }
 }
 
-/// Whether chains leave no link, and nobody is known no more.
-pub(super) fn only_more(before: &Ruleset, after: &Ruleset) -> bool {
-    let stays = |(name, chain): (&String, &Chain)| {
-        let devices = devices(chain).zip(after.chains.get(name).and_then(devices));
-        devices.is_some_and(|(old, new)| old.is_subset(new))
-    };
-    let nobody_goes = before.sets.values().all(|it| it.elements.is_empty()) && before.addresses.values().all(|it| it.elements.is_empty());
-    nobody_goes && at_links(before).all(stays)
+/// Whether everybody who is known by a link stays so; `before` is what the new ruleset has not.
+pub(super) fn all_stay_known(before: &Ruleset) -> bool {
+    before.sets.values().all(|it| it.elements.is_empty()) && before.addresses.values().all(|it| it.elements.is_empty())
 }
 
 fn at_links(ruleset: &Ruleset) -> impl Iterator<Item = (&String, &Chain)> {

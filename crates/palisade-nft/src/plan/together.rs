@@ -7,7 +7,7 @@
 
 use palisade_model::Direction;
 
-use crate::plan::links::only_more;
+use crate::plan::links::all_stay_known;
 use crate::plan::transitions::{Context, Transition};
 use crate::ruleset::Ruleset;
 
@@ -20,10 +20,11 @@ pub(super) enum Hurry {
 
 /// All may be made at once if pods only come to the node, and these may send whatever they want. Then egress of such a pod says nothing, before or
 /// after. What is for it, it receives by the old ruleset, which denies nothing, or has read its program, and everything after that is new. What others
-/// make of it is one lookup of its class. Ranges are in force too late for that.
-pub(super) fn may_come_at_once(context: &mut Context<'_>, transitions: &[Transition], (before, after): (&Ruleset, &Ruleset)) -> Option<Hurry> {
+/// make of it is one lookup of its class. Ranges are in force too late for that; and who is known no more would be let through by that, and meet what
+/// is new. `before` is what the new ruleset has not.
+pub(super) fn may_come_at_once(context: &mut Context<'_>, transitions: &[Transition], before: &Ruleset) -> Option<Hurry> {
     let ranges_stay = context.moves.values().all(|it| it.spans.is_empty());
-    if !ranges_stay || !only_more(before, after) {
+    if !ranges_stay || !all_stay_known(before) {
         return Some(Hurry::ByAndBy);
     }
     for transition in transitions {

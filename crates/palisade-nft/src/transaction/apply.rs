@@ -138,7 +138,7 @@ impl State {
             Change::DeleteDevices { chain, devices } => self.delete_devices(chain, devices),
             Change::FlushChain(name) => self.flush(name),
             Change::AppendRule { chain, rule } => self.append(chain, rule),
-            Change::AddMap { name, kind } => self.add_map(name, *kind),
+            Change::AddMap { name, kind, .. } => self.add_map(name, *kind),
             Change::DeleteMap(name) => self.delete_map(name),
             Change::AddElements { map, elements } => self.add_elements(map, elements),
             Change::DeleteElements { map, elements } => self.delete_elements(map, elements),

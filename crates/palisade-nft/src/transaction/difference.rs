@@ -38,7 +38,7 @@ impl Ruleset {
         }
         for (name, map) in self.maps() {
             if parts.staying(old, name).is_none() {
-                changes.push(Change::AddMap { name: name.clone(), kind: map.kind() });
+                changes.push(Change::AddMap { name: name.clone(), kind: map.kind(), elements: map.len() });
             }
         }
         for name in &parts.rewritten {

@@ -75,6 +75,8 @@ pub enum Change {
     AddMap {
         name: String,
         kind: MapKind,
+        /// How many it will get soon: it has room for more.
+        elements: usize,
     },
     /// With its elements. No rule may ask it.
     DeleteMap(String),

@@ -152,7 +152,7 @@ fn each_refusal_is_named_and_nothing_is_done() {
     let before = rulesets()[1].clone();
     let mut table = Some(before.clone());
     let changes = vec![
-        Change::AddMap { name: "new".to_owned(), kind: MapKind::Numbers },
+        Change::AddMap { name: "new".to_owned(), kind: MapKind::Numbers, elements: 0 },
         Change::AddTable(Layout::CURRENT),
         Change::DeleteChain("b".to_owned()),
         Change::DeleteMap("m".to_owned()),

@@ -245,6 +245,14 @@ pub(crate) const CASES: &[Case] = &[
         "pod r 10.0.0.2 here role=r",
         "pod s 10.0.0.2 here role=s",
     ),
+    case(
+        "an address goes to another pod of the node whose label opens a way",
+        "who is known no more meets nothing new",
+        "pod b 10.0.0.1 here role=b
+         policy b role=b ingress role=s",
+        "pod r 10.0.0.2 here role=r",
+        "pod s 10.0.0.2 here role=s",
+    ),
     Case {
         edit: Edit::SwapClasses("10.0.9.1", "10.0.9.2"),
         ..case(

@@ -185,7 +185,7 @@ pub(super) fn changes() -> Vec<Change> {
     for map in maps() {
         changes.push(Change::DeleteMap(map.clone()));
         for kind in KINDS {
-            changes.push(Change::AddMap { name: map.clone(), kind });
+            changes.push(Change::AddMap { name: map.clone(), kind, elements: 0 });
             let delete = |elements| Change::DeleteElements { map: map.clone(), elements };
             let add = |elements| Change::AddElements { map: map.clone(), elements };
             if map.ends_with(name(kind)) {
