@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use palisade_kernel::{Kernel as _, KernelError, Links, Namespace, Nftables, Object, Refusal};
 use palisade_nft::{
-    Address, Chain, DataMap, Hook, IntervalMap, Rule, Ruleset, Shared, Statement, Table, Transaction, Verdict, VerdictMap, render,
+    Address, Chain, DataMap, Hook, IntervalMap, Rule, Ruleset, Shared, Statement, Step, Table, Transaction, Verdict, VerdictMap, render,
     render_table,
 };
 use palisade_testkit::audits::put_into_audit;
@@ -79,7 +79,7 @@ fn audits_read_back_as_they_were_loaded_and_stand_before_the_own_table() {
 }
 
 #[test]
-fn fifty_thousand_elements_load_at_once() {
+fn fifty_thousand_elements_load_at_once_and_in_parts() {
     in_netns(|| {
         let ruleset = large(50_000);
         let mut nftables = Nftables::open().unwrap();
@@ -88,6 +88,14 @@ fn fifty_thousand_elements_load_at_once() {
         let loaded = start.elapsed();
         assert_read_back("large", &mut nftables, &ruleset);
         say(&format!("50,000 elements: loaded in {loaded:?}, read in {:?}", start.elapsed() - loaded));
+        nftables.unload().unwrap();
+        for step in palisade_nft::load(&ruleset) {
+            match step {
+                Step::Commit(transaction) => nftables.commit(&transaction).unwrap(),
+                Step::Grace => nftables.grace().unwrap(),
+            }
+        }
+        assert_read_back("large, in parts", &mut nftables, &ruleset);
     });
 }
 
