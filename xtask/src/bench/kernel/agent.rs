@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use palisade_agent::{Applied, Attention, Event, Running};
@@ -21,6 +21,8 @@ const SIZE: Size = Size { policies: 10_000, remote: 100_000, groups: 160, types:
 const SMALL: Size = Size { policies: 100, remote: 2_000, groups: 50, types: PolicyTypes::Ingress, stack: Stack::V4 };
 /// How often a pod comes and goes.
 const PODS: usize = 9;
+/// After this long an agent is done with a change.
+const REST: Duration = Duration::from_millis(300);
 /// What the process may take.
 const MEGABYTES: u64 = 100;
 
@@ -51,9 +53,13 @@ pub(crate) fn agent(arguments: &[&str]) -> Result<()> {
     };
     let first = apply(&model)?.1;
     let (now, loaded) = (resident("VmRSS:")?, resident("VmHWM:")?);
-    let (mut lowered, mut remote, mut local) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut lowered, mut remote, mut local, mut remote_next, mut local_next) = (vec![], vec![], vec![], vec![], vec![]);
     for _ in 0..PODS {
-        for (times, pod) in [(&mut remote, size.remote_pod(size.remote)), (&mut local, size.local_pod(LOCAL))] {
+        let (elsewhere, here) = (size.remote_pod(size.remote), size.local_pod(LOCAL));
+        let alone = [(&mut remote, elsewhere.clone(), REST), (&mut local, here.clone(), REST)];
+        let next = [(&mut remote_next, elsewhere, Duration::ZERO), (&mut local_next, here, Duration::ZERO)];
+        for (times, pod, rest) in alone.into_iter().chain(next) {
+            std::thread::sleep(rest);
             Arc::make_mut(&mut model).endpoints.push(pod);
             let (applied, took) = apply(&model)?;
             ensure!(matches!(applied, Applied::Changed(_)), "{applied:?}");
@@ -73,11 +79,14 @@ pub(crate) fn agent(arguments: &[&str]) -> Result<()> {
     let baseline = Spread::of(&lowered)?;
     let of = |spread: Spread| Some(spread.median / baseline.median);
     let (first, remote, local) = (Spread::of(&[first])?, Spread::of(&remote)?, Spread::of(&local)?);
-    let lines: [Line<'_>; 4] = [
+    let (remote_next, local_next) = (Spread::of(&remote_next)?, Spread::of(&local_next)?);
+    let lines: [Line<'_>; 6] = [
         ("working out the ruleset", baseline, of(baseline)),
         ("the first load, until it is in force", first, of(first)),
         ("a pod elsewhere, until it is in force", remote, of(remote)),
         ("a pod of the node, until it is in force", local, of(local)),
+        ("a pod elsewhere, right after another change", remote_next, of(remote_next)),
+        ("a pod of the node, right after another change", local_next, of(local_next)),
     ];
     let title = format!("an agent with {} policies and {} addresses, elapsed", size.policies, size.remote + LOCAL);
     print!("{}", Table { title: &title, unit: "ms", scale: 1e3, digits: 1 }.text(&lines));
