@@ -32,9 +32,16 @@ pub fn replace(new: &Ruleset, standing: &[Table]) -> Vec<Step> {
     steps
 }
 
-/// Puts a ruleset where no table is.
+/// Puts a ruleset where no table is, in parts: if the kernel refuses one, nothing is in force yet that would have to be kept.
 pub fn load(new: &Ruleset) -> Vec<Step> {
-    load_into(Table::Own, new)
+    let mut steps = load_into(Table::Own, new);
+    if let Some(Step::Commit(silent)) = steps.first_mut() {
+        let table = silent.table;
+        let parts: Vec<Change> = silent.changes.extract_if(.., |it| is_large(it)).flat_map(parts).collect();
+        let parts = parts.into_iter().map(|it| Step::Commit(Transaction { table, changes: vec![it] }));
+        steps.splice(1..1, parts);
+    }
+    steps
 }
 
 /// First all that base chains lead to, then these: ranges are in force a moment later than the rest of their commit, and whoever asks them
@@ -48,9 +55,7 @@ fn load_into(table: Table, new: &Ruleset) -> Vec<Step> {
     };
     let mut silent = Transaction::load_into(table, new);
     let rules = Transaction { table, changes: silent.changes.extract_if(.., |it| of_base_chain(it)).collect() };
-    let parts: Vec<Change> = silent.changes.extract_if(.., |it| is_large(it)).flat_map(parts).collect();
-    let parts = parts.into_iter().map(|it| Step::Commit(Transaction { table, changes: vec![it] }));
-    [Step::Commit(silent)].into_iter().chain(parts).chain([Step::Commit(rules), Step::Grace]).collect()
+    vec![Step::Commit(silent), Step::Commit(rules), Step::Grace]
 }
 
 fn is_large(change: &Change) -> bool {
