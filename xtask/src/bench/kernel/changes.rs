@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use palisade_kernel::{Kernel as _, Links, Namespace, Nftables};
 use palisade_model::{Action, Direction, EndpointId, Model, Rule, RuleRef};
-use palisade_nft::{Change, LinkName, Lowering, NodeView, PodLinks, Ruleset, Step, Transaction, Unknown, plan};
+use palisade_nft::{Change, Lowering, NodeView, PodLinks, Ruleset, Step, Transaction, Unknown, plan};
 
 use super::cluster::{LOCAL, NODE, Size, is_called};
 use super::ground::{LINK, TO_SERVER};
@@ -60,13 +60,13 @@ pub(super) fn logging(size: Size) -> Arc<Ruleset> {
     of_node(&model, &mut Lowering::default())
 }
 
-/// With the sources of the called pods bound to their link, which is closed to others. Callers share theirs with pods of other nodes, so it is not a pod's.
+/// With the sources of the called pods bound to their link, which is closed to others as an agent closes it. Callers share theirs with pods of other nodes, so
+/// it is not a pod's.
 fn of_node(model: &Model, from: &mut Lowering) -> Arc<Ruleset> {
     let local = model.endpoints.iter().enumerate().filter(|(_, it)| it.node == Some(NODE));
     let called = local.filter(|(_, it)| it.addresses.first().is_some_and(|it| is_called(*it)));
     let links = called.map(|(at, _)| (EndpointId(at), TO_SERVER.to_owned())).collect();
-    let closed = PodLinks { names: [LinkName::Whole(TO_SERVER.to_owned())].into(), ..PodLinks::default() };
-    from.lower(model, &NodeView { node: NODE, links, unknown: Unknown::Closed(closed) }).0
+    from.lower(model, &NodeView { node: NODE, links, unknown: Unknown::Closed(PodLinks::default()) }).0
 }
 
 /// How much a ruleset is.
@@ -106,8 +106,10 @@ pub(super) fn load(ruleset: &Ruleset) -> Result<Took> {
 pub(super) struct PodChange {
     /// Finding out what to do, CPU time.
     pub(super) planning: Vec<f64>,
-    /// All commits of adding it.
+    /// All commits of adding it, after it was planned.
     pub(super) added: Vec<Took>,
+    /// The same right after the commits that removed it, with nothing between them: what the kernel looks at is in caches then.
+    pub(super) added_next: Vec<Took>,
     /// Until the last commit of adding it has come into force, with every wait for packets before that.
     pub(super) in_force: Vec<f64>,
     pub(super) removed: Vec<Took>,
@@ -121,6 +123,13 @@ pub(super) fn pod(router: &Namespace, old: &Ruleset, new: &Ruleset, times: usize
     router.run(|| {
         let mut kernel = Nftables::open()?;
         let mut changed = PodChange { maps: touched(&new.changes_since(old)), ..PodChange::default() };
+        // Nobody sends anything now: there is nobody to wait for.
+        let at_once = |steps: Vec<Step>| steps.into_iter().filter(|it| matches!(it, Step::Commit(_))).collect::<Vec<Step>>();
+        let (add, remove) = (at_once(plan(old, new)), at_once(plan(new, old)));
+        for _ in 0..times {
+            changed.added_next.push(make(&mut kernel, &add)?.commits);
+            make(&mut kernel, &remove)?;
+        }
         for _ in 0..times {
             let (add, took) = timed(|| Ok(plan(old, new)))?;
             changed.planning.push(took.cpu.as_secs_f64());

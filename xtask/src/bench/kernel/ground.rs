@@ -15,7 +15,8 @@ use super::cluster::{CALLER_NETS, CALLERS, LOCAL, REMOTE_NETS, SERVER_NETS, loca
 /// The link of client and of server, and what the router calls the other end.
 pub(super) const LINK: &str = "eth0";
 const TO_CLIENT: &str = "client";
-pub(super) const TO_SERVER: &str = "server";
+/// As links of pods are called by default, by the last of the names that are tried.
+pub(super) const TO_SERVER: &str = "veth-server";
 /// How many pods elsewhere call by IPv6: there every address of a loopback is one by itself.
 pub(super) const CALLERS_V6: usize = 256;
 

@@ -17,6 +17,7 @@ pub(super) fn traffic(rows: &Rows) -> Result<()> {
     print(rows, Measure::Connections, &per_second("the same, ended by a reset"))?;
     print(rows, Measure::ConnectionsLogged, &per_second("reset, each logged to a reader"))?;
     print(rows, Measure::Established, &per_second("established UDP packets per CPU second"))?;
+    print(rows, Measure::Answers, &per_second("the same, sent by called pods"))?;
     print(rows, Measure::Denied, &nanoseconds("denied UDP packet, CPU time, no reader"))?;
     print(rows, Measure::DeniedAndLogged, &nanoseconds("the same, logged to a reader"))?;
     print(rows, Measure::Reading, &nanoseconds("reading one such event, CPU time"))
@@ -27,7 +28,8 @@ fn print(rows: &Rows, measure: Measure, table: &Table<'_>) -> Result<()> {
     let compared = match measure {
         Measure::DeniedAndLogged => Measure::Denied,
         Measure::ConnectionsLogged => Measure::Connections,
-        measure @ (Measure::Exchanges | Measure::Connections | Measure::Established | Measure::Denied | Measure::Reading) => measure,
+        measure @ (Measure::Exchanges | Measure::Connections | Measure::Established | Measure::Answers) => measure,
+        measure @ (Measure::Denied | Measure::Reading) => measure,
     };
     let mut lines: Vec<Line<'_>> = Vec::new();
     for row in &rows.rows {
@@ -88,11 +90,12 @@ pub(super) fn changes(rows: &Rows, clusters: &Clusters) -> Result<Changes> {
     Ok(Changes { loads: loaded, pods })
 }
 
-fn of_pod(name: &str, kind: Pod, changed: &PodChange) -> Result<[(String, Spread); 5]> {
+fn of_pod(name: &str, kind: Pod, changed: &PodChange) -> Result<[(String, Spread); 6]> {
     let line = |what: &str| format!("{name}: {} pod {what}", word(kind));
     Ok([
         (line("added, planning"), Spread::of(&changed.planning)?),
         (line("added, CPU time of its commits"), cpu(&changed.added)?),
+        (line("added, the same right after other commits"), cpu(&changed.added_next)?),
         (line("added, elapsed in commits"), elapsed(&changed.added)?),
         (line("added, in force after"), Spread::of(&changed.in_force)?),
         (line("removed, CPU time"), cpu(&changed.removed)?),

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use palisade_kernel::{Log, LogOptions, Namespace, Nftables};
+use palisade_kernel::{Frames, Log, LogOptions, Namespace, Nftables};
 use palisade_model::Family;
 use palisade_nft::{LOG_GROUP, Ruleset};
 
 use super::changes::Lowered;
-use super::ground::Ground;
+use super::ground::{Ground, TO_SERVER};
 use super::rulesets::{Foreign, bare, conntrack_only, iptables, linear};
-use super::traffic::{Callers, Ending, Traffic};
+use super::traffic::{Callers, Ending, Traffic, Way};
 use super::{Clusters, Extent};
 use crate::bench::clock::timed;
 
@@ -26,6 +26,8 @@ pub(super) enum Measure {
     ConnectionsLogged,
     /// Packets of established flows in a second of CPU time.
     Established,
+    /// The same of what called pods send.
+    Answers,
     /// Seconds of CPU time for a denied packet, if nobody reads the log.
     Denied,
     /// The same while the log has a reader that reads later.
@@ -34,9 +36,10 @@ pub(super) enum Measure {
     Reading,
 }
 
-const MAIN: &[Measure] = &[Measure::Exchanges, Measure::Connections, Measure::Established, Measure::Denied];
-const UNFILTERED: &[Measure] = &[Measure::Exchanges, Measure::Connections, Measure::Established];
-const PALISADE: &[Measure] = &[Measure::Exchanges, Measure::Connections, Measure::Established, Measure::Denied, Measure::DeniedAndLogged];
+const MAIN: &[Measure] = &[Measure::Exchanges, Measure::Connections, Measure::Established, Measure::Answers, Measure::Denied];
+const UNFILTERED: &[Measure] = &[Measure::Exchanges, Measure::Connections, Measure::Established, Measure::Answers];
+const PALISADE: &[Measure] =
+    &[Measure::Exchanges, Measure::Connections, Measure::Established, Measure::Answers, Measure::Denied, Measure::DeniedAndLogged];
 const LOGGING: &[Measure] = &[Measure::Connections, Measure::ConnectionsLogged];
 const SIDE: &[Measure] = &[Measure::Exchanges, Measure::Connections, Measure::Denied];
 
@@ -79,7 +82,10 @@ const MOST: f64 = 20_000.0;
 /// What stands on a ground.
 enum Loaded<'a> {
     Nothing,
-    Own(&'a Ruleset),
+    /// A table of ours and nothing else.
+    Table(&'a Ruleset),
+    /// All that an agent leaves on a node.
+    Agent(&'a Ruleset),
     Foreign(&'a Foreign),
 }
 
@@ -102,14 +108,14 @@ impl Rows {
             (", both ends on the node".to_owned(), Family::V4, Callers::Local),
         ];
         rows.add("no policy", &Loaded::Nothing, &plain, UNFILTERED)?;
-        rows.add("conntrack only", &Loaded::Own(&conntrack_only()), &all, MAIN)?;
+        rows.add("conntrack only", &Loaded::Table(&conntrack_only()), &all, MAIN)?;
         for Lowered { size, ruleset, .. } in &clusters.by_size {
-            rows.add(&format!("palisade, {} policies", size.policies), &Loaded::Own(ruleset), &own, PALISADE)?;
+            rows.add(&format!("palisade, {} policies", size.policies), &Loaded::Agent(ruleset), &own, PALISADE)?;
         }
-        rows.add(LOGGED, &Loaded::Own(&clusters.logging), &plain, LOGGING)?;
+        rows.add(LOGGED, &Loaded::Agent(&clusters.logging), &plain, LOGGING)?;
         let name = format!("palisade, {} policies", clusters.dual.size.policies);
         let [_, _, side @ ..] = all;
-        rows.add(&name, &Loaded::Own(&clusters.dual.ruleset), &side, SIDE)?;
+        rows.add(&name, &Loaded::Agent(&clusters.dual.ruleset), &side, SIDE)?;
         for make in [bare, linear, iptables] {
             for Lowered { size, .. } in &clusters.by_size {
                 let foreign = make(*size);
@@ -140,7 +146,11 @@ impl Rows {
         }
         match loaded {
             Loaded::Nothing => {}
-            Loaded::Own(ruleset) => ground.router.run(|| Nftables::open()?.load(ruleset))??,
+            Loaded::Table(ruleset) => ground.router.run(|| Nftables::open()?.load(ruleset))??,
+            Loaded::Agent(ruleset) => ground.router.run(|| {
+                Frames::open()?.replace(&[TO_SERVER.to_owned()].into())?;
+                Nftables::open()?.load(ruleset)
+            })??,
             Loaded::Foreign(foreign) => foreign.load(&ground.router)?,
         }
         for (kind, mut traffic) in traffics {
@@ -176,7 +186,9 @@ impl Rows {
                 let count = row.counts.get(measure).copied().unwrap_or(TRIAL);
                 let seconds = row.measure(ground, *measure, count).with_context(|| format!("`{}`, {measure:?}", row.name))?;
                 let value = match measure {
-                    Measure::Exchanges | Measure::Connections | Measure::ConnectionsLogged | Measure::Established => 1.0 / seconds,
+                    Measure::Exchanges | Measure::Connections | Measure::ConnectionsLogged | Measure::Established | Measure::Answers => {
+                        1.0 / seconds
+                    }
                     Measure::Denied | Measure::DeniedAndLogged | Measure::Reading => seconds,
                 };
                 row.values.entry(*measure).or_default().push(value);
@@ -214,7 +226,11 @@ impl Row {
             }
             Measure::Established => {
                 traffic.establish()?;
-                timed(|| traffic.established(count))?
+                timed(|| traffic.established(Way::ToPods, count))?
+            }
+            Measure::Answers => {
+                traffic.establish()?;
+                timed(|| traffic.established(Way::FromPods, count))?
             }
             Measure::Denied | Measure::Reading => timed(|| traffic.denied(count))?,
             Measure::DeniedAndLogged => {

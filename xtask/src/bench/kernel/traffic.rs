@@ -48,6 +48,15 @@ pub(super) enum Ending {
     Closed,
 }
 
+/// Which way a packet of an established flow goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// To called pods.
+    ToPods,
+    /// From them: sources are bound, so it is asked for its own.
+    FromPods,
+}
+
 /// Sockets on a ground, and who speaks to whom.
 #[derive(Debug)]
 pub(super) struct Traffic {
@@ -133,11 +142,15 @@ impl Traffic {
     }
 
     /// Sends and receives packets of the flows in turn.
-    pub(super) fn established(&mut self, count: u32) -> Result<()> {
+    pub(super) fn established(&mut self, way: Way, count: u32) -> Result<()> {
         let mut payload = PAYLOAD;
         for (_, (client, server)) in (0..count).zip(self.flows.iter().cycle()) {
-            client.send(&payload)?;
-            server.recv(&mut payload).context("a packet of an established flow was lost")?;
+            let (from, to) = match way {
+                Way::ToPods => (client, server),
+                Way::FromPods => (server, client),
+            };
+            from.send(&payload)?;
+            to.recv(&mut payload).context("a packet of an established flow was lost")?;
         }
         Ok(())
     }
