@@ -1,6 +1,6 @@
 //! `palisade lab soak`: changes under traffic, and what leaked or was lost.
 
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::process::Command;
 
 use anyhow::{Result, anyhow};
@@ -11,6 +11,9 @@ use crate::lab::args::SoakArgs;
 use crate::outcome::{Exit, Outcome};
 use crate::printer::Printer;
 
+/// So many changes for each line of a log: a minute or two.
+const LINE: usize = 1_000;
+
 pub(crate) fn run(args: &SoakArgs, printer: Printer) -> Result<Outcome> {
     if let Some(words) = &args.agent {
         be_agent(words)?;
@@ -20,9 +23,16 @@ pub(crate) fn run(args: &SoakArgs, printer: Printer) -> Result<Outcome> {
     let agents = if kill { Agents::Die(again) } else { Agents::Live };
     printer.err(&format!("{changes} changes under traffic, seed {seed}\n"))?;
     let bar = Bar::new();
-    let soaked =
-        soak(&SoakOptions { changes, seed, agents }, |done| bar.show(&Progress { done, total: changes, doing: "changes".to_owned() }));
+    // A bar is for terminals; a log is told now and then that it goes on.
+    let (by_lines, mut said_so) = (!io::stderr().is_terminal(), Ok(()));
+    let soaked = soak(&SoakOptions { changes, seed, agents }, |done| {
+        bar.show(&Progress { done, total: changes, doing: "changes".to_owned() });
+        if by_lines && done > 0 && done % LINE == 0 && said_so.is_ok() {
+            said_so = printer.err(&format!("{done} of {changes} changes\n"));
+        }
+    });
     bar.clear();
+    said_so?;
     let soaked = soaked.map_err(|error| anyhow!("seed {seed}: {error}"))?;
     let exit = if soaked.is_clean() { Exit::Yes } else { Exit::No };
     Ok(Outcome { stdout: said(&soaked), stderr: String::new(), exit })
