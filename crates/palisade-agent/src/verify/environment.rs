@@ -1,5 +1,7 @@
 //! What leads packets past our hooks, or keeps them from where policy lets them go.
 
+mod kinds;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use palisade_kernel::{Environment, Filter, FramesDump, LinkFacts, TableOf};
@@ -7,128 +9,7 @@ use palisade_model::{Endpoint, EndpointId, Model, NodeId, Place};
 use palisade_nft::Table;
 use palisade_report::v1;
 
-/// What kind of finding it is. The names are stable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum EnvironmentKind {
-    /// Our table of frames is not as it should be.
-    FramesChanged,
-    /// A table of ours that stands beside the own one only while that is replaced.
-    TableLeft,
-    XdpProgram,
-    TcFilter,
-    Forwards,
-    Duplicates,
-    Notrack,
-    Flowtable,
-    FlowOffload,
-    Tproxy,
-    BridgeNotFiltered,
-    Ipvs,
-    PodWithoutLink,
-    ForwardingOff,
-    /// Tables of the older iptables may have rules that are not read.
-    LegacyRawTable,
-    /// A program on a link that leads to no pod.
-    OtherLink,
-}
-
-impl EnvironmentKind {
-    pub const ALL: [EnvironmentKind; 16] = [
-        EnvironmentKind::FramesChanged,
-        EnvironmentKind::TableLeft,
-        EnvironmentKind::XdpProgram,
-        EnvironmentKind::TcFilter,
-        EnvironmentKind::Forwards,
-        EnvironmentKind::Duplicates,
-        EnvironmentKind::Notrack,
-        EnvironmentKind::Flowtable,
-        EnvironmentKind::FlowOffload,
-        EnvironmentKind::Tproxy,
-        EnvironmentKind::BridgeNotFiltered,
-        EnvironmentKind::Ipvs,
-        EnvironmentKind::PodWithoutLink,
-        EnvironmentKind::ForwardingOff,
-        EnvironmentKind::LegacyRawTable,
-        EnvironmentKind::OtherLink,
-    ];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            EnvironmentKind::FramesChanged => "frames-changed",
-            EnvironmentKind::TableLeft => "table-left",
-            EnvironmentKind::XdpProgram => "xdp-program",
-            EnvironmentKind::TcFilter => "tc-filter",
-            EnvironmentKind::Forwards => "forwards",
-            EnvironmentKind::Duplicates => "duplicates",
-            EnvironmentKind::Notrack => "notrack",
-            EnvironmentKind::Flowtable => "flowtable",
-            EnvironmentKind::FlowOffload => "flow-offload",
-            EnvironmentKind::Tproxy => "tproxy",
-            EnvironmentKind::BridgeNotFiltered => "bridge-not-filtered",
-            EnvironmentKind::Ipvs => "ipvs",
-            EnvironmentKind::PodWithoutLink => "pod-without-link",
-            EnvironmentKind::ForwardingOff => "forwarding-off",
-            EnvironmentKind::LegacyRawTable => "legacy-raw-table",
-            EnvironmentKind::OtherLink => "other-link",
-        }
-    }
-
-    /// What it means for policy, and what it does.
-    fn meaning(self) -> (v1::VerifyWeight, v1::VerifyEffect) {
-        match self {
-            EnvironmentKind::FramesChanged => (v1::VerifyWeight::Difference, v1::VerifyEffect::Opens),
-            EnvironmentKind::TableLeft | EnvironmentKind::ForwardingOff => (v1::VerifyWeight::Difference, v1::VerifyEffect::Closes),
-            EnvironmentKind::LegacyRawTable | EnvironmentKind::OtherLink => (v1::VerifyWeight::Note, v1::VerifyEffect::Unknown),
-            EnvironmentKind::XdpProgram
-            | EnvironmentKind::TcFilter
-            | EnvironmentKind::Forwards
-            | EnvironmentKind::Duplicates
-            | EnvironmentKind::Notrack
-            | EnvironmentKind::Flowtable
-            | EnvironmentKind::FlowOffload
-            | EnvironmentKind::Tproxy
-            | EnvironmentKind::BridgeNotFiltered
-            | EnvironmentKind::Ipvs
-            | EnvironmentKind::PodWithoutLink => (v1::VerifyWeight::Unenforceable, v1::VerifyEffect::Opens),
-        }
-    }
-
-    fn help(self) -> &'static str {
-        match self {
-            EnvironmentKind::FramesChanged => "`palisade verify --repair` puts it back",
-            EnvironmentKind::TableLeft => "if no change is being made, `palisade verify --repair` takes it away",
-            EnvironmentKind::XdpProgram => {
-                "take the program off the link (`ip link set dev LINK xdp off`), or have its owner enforce policy"
-            }
-            EnvironmentKind::TcFilter => "delete the filter (`tc filter del dev LINK …`), or have its owner enforce policy",
-            EnvironmentKind::Forwards | EnvironmentKind::Duplicates => "take the rule out, or keep it to links that lead to no pod",
-            EnvironmentKind::Notrack => "limit the rule to traffic that is not to or from pods",
-            EnvironmentKind::Flowtable | EnvironmentKind::FlowOffload => "take pod links out of the flowtable, or delete it",
-            EnvironmentKind::Tproxy => "have the proxy enforce policy, or limit the rule to traffic that is not to or from pods",
-            EnvironmentKind::BridgeNotFiltered => "load br_netfilter, and set net.bridge.bridge-nf-call-iptables and -ip6tables to 1",
-            EnvironmentKind::Ipvs => "run kube-proxy in its nftables or iptables mode",
-            EnvironmentKind::PodWithoutLink => "give the pod a veth of this node; macvlan, ipvlan and SR-IOV never meet the node's hooks",
-            EnvironmentKind::ForwardingOff => "set net.ipv4.ip_forward and net.ipv6.conf.all.forwarding to 1",
-            EnvironmentKind::LegacyRawTable => "look for NOTRACK with `iptables-legacy -t raw -S`, or move to nftables",
-            EnvironmentKind::OtherLink => "make sure that it sends nothing to the links of pods",
-        }
-    }
-
-    fn finding(self, object: String, sentence: String) -> v1::VerifyFinding {
-        let (weight, effect) = self.meaning();
-        v1::VerifyFinding {
-            name: self.name().to_owned(),
-            weight,
-            object,
-            sentence,
-            effect,
-            not_shown: None,
-            counter_example: None,
-            help: self.help().to_owned(),
-        }
-    }
-}
+pub use kinds::EnvironmentKind;
 
 /// That the table of frames is not for the links of the pods.
 pub(super) fn frames(held: &FramesDump) -> v1::VerifyFinding {
@@ -147,12 +28,14 @@ pub(super) fn judge(
     let pods = Pods { model, links };
     let mut findings = Vec::new();
     attached(environment, &pods, &mut findings);
+    made_on(environment, &pods, &mut findings);
     filters(environment, &pods, &mut findings);
     left(environment, &mut findings);
     tables(environment, &mut findings);
     bridges(environment, &pods, &mut findings);
     without_link(node, environment, &pods, &mut findings);
     settings(node, environment, &pods, &mut findings);
+    named_ways(environment, &pods, &mut findings);
     findings
 }
 
@@ -192,6 +75,31 @@ fn attached(environment: &Environment, pods: &Pods<'_>, out: &mut Vec<v1::Verify
                 EnvironmentKind::OtherLink.finding(object, format!("XDP {program} on link `{}` sees packets before any hook", link.name))
             }
         });
+    }
+}
+
+/// Kinds of links that take packets out of others that anybody may send to the node.
+const TUNNELS: [&str; 11] = ["bareudp", "erspan", "geneve", "gre", "gretap", "ip6gre", "ip6gretap", "ip6tnl", "ipip", "sit", "vxlan"];
+
+/// Links on those of pods, and tunnels.
+fn made_on(environment: &Environment, pods: &Pods<'_>, out: &mut Vec<v1::VerifyFinding>) {
+    for link in &environment.links {
+        let (name, kind) = (&link.name, link.kind.as_deref().unwrap_or_default());
+        let below = link.on.and_then(|on| environment.links.iter().find(|it| it.index == on)).filter(|_| kind != "veth");
+        if let Some((below, pod)) = below.and_then(|it| Some((it, pods.at(&it.name)?))) {
+            let sentence = format!(
+                "link `{name}` ({kind}) is made on link `{}` of pod {}: what goes by it never meets our hooks",
+                below.name, pod.name
+            );
+            out.push(EnvironmentKind::LinkOnLink.finding(format!("link `{name}`"), sentence));
+        }
+        if link.up && TUNNELS.contains(&kind) {
+            let sentence = format!(
+                "link `{name}` ({kind}) takes apart what is sent to this node: a pod that may send to nodes can bring packets with any source past the \
+                 chains that bind sources"
+            );
+            out.push(EnvironmentKind::Tunnel.finding(format!("link `{name}`"), sentence));
+        }
     }
 }
 
@@ -249,6 +157,10 @@ fn tables(environment: &Environment, out: &mut Vec<v1::VerifyFinding>) {
             "flow_offload" | "FLOWOFFLOAD" => {
                 (EnvironmentKind::FlowOffload, "its connections go on past the hooks, also when policy denies them later")
             }
+            "synproxy" | "SYNPROXY" => {
+                (EnvironmentKind::Synproxy, "this node opens the connection to the pod itself, and that never meets the forward hook")
+            }
+            "payload set" => (EnvironmentKind::Rewrites, "addresses or ports are others than those that policy was asked about"),
             _ => (EnvironmentKind::Tproxy, "connections end at a proxy on this node, and what that opens is the node's"),
         };
         let object = format!("{}, chain `{}`", words(&rule.table), rule.chain);
@@ -261,10 +173,31 @@ fn tables(environment: &Environment, out: &mut Vec<v1::VerifyFinding>) {
         let sentence = format!("flowtable `{}` of {} takes packets of {devices} past the hooks", flowtable.name, words(&flowtable.table));
         out.push(EnvironmentKind::Flowtable.finding(object, sentence));
     }
-    for table in environment.legacy_tables.iter().filter(|it| it.ends_with(" raw")) {
-        let sentence =
-            format!("table `{table}` of the older iptables is in use, and what is in it is not read: it may take packets from tracking");
-        out.push(EnvironmentKind::LegacyRawTable.finding(format!("table `{table}`"), sentence));
+    for table in &environment.legacy_tables {
+        let (kind, may) = match table.split_once(' ') {
+            Some((_, "raw")) => (EnvironmentKind::LegacyRawTable, "take packets from tracking"),
+            Some((_, "mangle" | "nat")) => (EnvironmentKind::LegacyTable, "hand packets to a program of this node, or copy them"),
+            _ => continue,
+        };
+        let sentence = format!("table `{table}` of the older iptables is in use, and what is in it is not read: it may {may}");
+        out.push(kind.finding(format!("table `{table}`"), sentence));
+    }
+}
+
+/// Settings by which a packet of a pod may name the stops of its way. They count where they are set for all and for the link.
+fn named_ways(environment: &Environment, pods: &Pods<'_>, out: &mut Vec<v1::VerifyFinding>) {
+    let all = environment.settings.iter().filter_map(|(name, value)| Some((name.split_once("/conf/all/")?, value)));
+    for ((folder, name), _) in all.filter(|((_, name), value)| *name != "forwarding" && *value != "0") {
+        let of_link = |it: &LinkFacts| environment.settings.get(&format!("{folder}/conf/{}/{name}", it.name)).is_some_and(|it| it != "0");
+        let found = environment.links.iter().filter(|it| of_link(it)).find_map(|it| Some((it, pods.at(&it.name)?)));
+        if let Some((link, pod)) = found {
+            let setting = format!("{folder}/conf/all/{name}").replace('/', ".");
+            let sentence = format!(
+                "{setting} and that of link `{}` of pod {} are on: a packet may name the stops of its way, and our hooks are asked about the next one, not the last",
+                link.name, pod.name
+            );
+            out.push(EnvironmentKind::SourceRouting.finding(format!("setting {setting}"), sentence));
+        }
     }
 }
 

@@ -16,6 +16,8 @@ const ATTEMPTS: usize = 10;
 const INET: u8 = 1;
 const NETDEV: u8 = 5;
 const OURS: [(u8, &str); 4] = [(INET, "palisade"), (INET, "palisade-answers"), (INET, "palisade-strays"), (NETDEV, "palisade")];
+/// Of these every rule is compared with what it should be, and they may have thousands.
+const COMPARED: [(u8, &str); 2] = [(INET, "palisade"), (NETDEV, "palisade")];
 /// `NFT_MSG_GETFLOWTABLE`.
 const GET_FLOWTABLE: u16 = (SUBSYSTEM << 8) + 23;
 const FLOWTABLE_TABLE: u16 = 1;
@@ -28,6 +30,18 @@ const EXPRESSION_NAME: u16 = 1;
 const EXPRESSION_BODY: u16 = 2;
 /// Of the expressions that stand for an extension of iptables: `NFTA_TARGET_NAME`.
 const TARGET_NAME: u16 = 1;
+/// Of the expression `payload`: where it reads or writes, and what it writes from.
+const PAYLOAD_BASE: u16 = 2;
+const PAYLOAD_OFFSET: u16 = 3;
+const PAYLOAD_LENGTH: u16 = 4;
+const PAYLOAD_WRITES_FROM: u16 = 5;
+/// The headers of network and transport.
+const NETWORK: u32 = 1;
+const TRANSPORT: u32 = 2;
+/// Where the addresses of IPv4 begin; those of IPv6 begin before that and end after it, and what else may be set ends before it.
+const ADDRESSES: u32 = 12;
+/// Where the ports end.
+const PORTS: u32 = 4;
 
 /// A table by its family and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -67,7 +81,8 @@ pub struct Flowtable {
 pub struct StrayRule {
     pub table: TableOf,
     pub chain: String,
-    /// `notrack`, `fwd`, `dup`, `flow_offload`, `tproxy`, or the target of iptables that does the same.
+    /// `notrack`, `fwd`, `dup`, `flow_offload`, `tproxy`, `redir`, `synproxy`, or the target of iptables that does the same; `payload set` for what writes
+    /// addresses or ports.
     pub does: String,
 }
 
@@ -101,10 +116,9 @@ fn read_once(socket: &mut Socket) -> Result<Tables, KernelError> {
     let mut others: BTreeSet<(u8, String)> = BTreeSet::new();
     each(socket, message::GET_TABLE, |payload| {
         let name = Attributes::of_payload(payload)?.text(nft_table::NAME)?.to_owned();
-        others.extend(is_of_others(family(payload)?, &name).then_some((family(payload)?, name)));
+        others.extend((!COMPARED.contains(&(family(payload)?, &name))).then_some((family(payload)?, name)));
         Ok(())
     })?;
-    // Our own may have thousands.
     for (family, name) in &others {
         let of_table = Question { family: *family, ..all(message::GET_RULE) };
         ask(
@@ -221,7 +235,7 @@ fn flowtable(payload: &[u8]) -> Result<Flowtable, Odd> {
 /// What a rule does that takes packets away.
 fn stray_rules(payload: &[u8]) -> Result<Vec<StrayRule>, Odd> {
     let from = Attributes::of_payload(payload)?;
-    let Some(table) = table(payload, from.text(rule::TABLE)?)? else { return Ok(Vec::new()) };
+    let table = TableOf { family: family_name(family(payload)?), name: from.text(rule::TABLE)?.to_owned() };
     if from.find(rule::EXPRESSIONS).is_none() {
         return Ok(Vec::new());
     }
@@ -229,7 +243,8 @@ fn stray_rules(payload: &[u8]) -> Result<Vec<StrayRule>, Odd> {
     for (_, item) in from.nest(rule::EXPRESSIONS)?.iter() {
         let expression = Attributes::read(item)?;
         let does = match expression.text(EXPRESSION_NAME)? {
-            name @ ("notrack" | "fwd" | "dup" | "flow_offload" | "tproxy") => Some(name.to_owned()),
+            name @ ("notrack" | "fwd" | "dup" | "flow_offload" | "tproxy" | "redir" | "synproxy") => Some(name.to_owned()),
+            "payload" => writes_ends(&expression.nest(EXPRESSION_BODY)?)?.then(|| "payload set".to_owned()),
             "target" => Some(expression.nest(EXPRESSION_BODY)?.text(TARGET_NAME)?.to_owned()).filter(|it| takes_away(it)),
             _ => None,
         };
@@ -239,7 +254,20 @@ fn stray_rules(payload: &[u8]) -> Result<Vec<StrayRule>, Odd> {
     Ok(strays)
 }
 
+/// Whether an address or a port is written, of which connection tracking knows nothing.
+fn writes_ends(payload: &Attributes<'_>) -> Result<bool, Odd> {
+    if payload.find(PAYLOAD_WRITES_FROM).is_none() {
+        return Ok(false);
+    }
+    let (first, length) = (payload.u32(PAYLOAD_OFFSET)?, payload.u32(PAYLOAD_LENGTH)?);
+    Ok(match payload.u32(PAYLOAD_BASE)? {
+        NETWORK => first.saturating_add(length) > ADDRESSES,
+        TRANSPORT => first < PORTS,
+        _ => false,
+    })
+}
+
 /// Targets of iptables that take packets from tracking or from the hooks. `CT` may do the first.
 fn takes_away(target: &str) -> bool {
-    ["NOTRACK", "CT", "TEE", "TPROXY", "FLOWOFFLOAD"].contains(&target)
+    ["NOTRACK", "CT", "TEE", "TPROXY", "REDIRECT", "SYNPROXY", "FLOWOFFLOAD"].contains(&target)
 }

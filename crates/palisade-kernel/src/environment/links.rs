@@ -31,6 +31,11 @@ pub struct LinkFacts {
     pub kind: Option<String>,
     /// The bridge, bond or VRF that this is a part of.
     pub master: Option<u32>,
+    /// The link of the same namespace that this one is made on: that of a macvlan, or of a VLAN.
+    #[serde(default)]
+    pub on: Option<u32>,
+    #[serde(default)]
+    pub up: bool,
     pub xdp: Option<Xdp>,
     /// Whether a bridge hands its IPv4 packets to the tables whatever the setting for all bridges.
     pub calls_ipv4: bool,
@@ -92,15 +97,20 @@ pub(super) fn number(payload: &[u8], at: usize) -> Result<u32, Odd> {
 
 fn link(payload: &[u8]) -> Result<LinkFacts, Odd> {
     const NAME: u16 = 3;
+    const ON: u16 = 5;
     const MASTER: u16 = 10;
     const INFO: u16 = 18;
+    const ON_IN_ANOTHER_NAMESPACE: u16 = 37;
     const XDP: u16 = 43;
+    const UP: u32 = 1;
     let from = attributes(payload, 16)?;
     let mut facts = LinkFacts {
         index: number(payload, 4)?,
         name: from.text(NAME)?.to_owned(),
         kind: None,
         master: from.find(MASTER).map(|it| number(it, 0)).transpose()?,
+        on: from.find(ON).filter(|_| from.find(ON_IN_ANOTHER_NAMESPACE).is_none()).map(|it| number(it, 0)).transpose()?,
+        up: number(payload, 8)? & UP != 0,
         xdp: None,
         calls_ipv4: false,
         calls_ipv6: false,
@@ -140,12 +150,17 @@ fn xdp(from: &Attributes<'_>) -> Result<Option<Xdp>, Odd> {
 /// Which address is at which link: by host routes, and behind a bridge by its neighbours and the port that each is at.
 pub(super) fn ways(links: &[LinkFacts]) -> Result<Vec<Way>, KernelError> {
     let bridges: Vec<&LinkFacts> = links.iter().filter(|it| it.kind.as_deref() == Some("bridge")).collect();
-    let routes = Links::open()?.routes()?;
-    let own = |it: &crate::links::Route| it.to.prefix_len() == it.to.max_prefix_len() && it.via == NextHop::Destination;
+    let mut routes = Links::open()?.routes_by_metric()?;
+    routes.retain(|(_, it)| it.to.prefix_len() == it.to.max_prefix_len() && it.via == NextHop::Destination);
+    // Of several to one address the kernel takes the one with the least metric.
+    let mut least: BTreeMap<IpAddr, u32> = BTreeMap::new();
+    for (metric, route) in &routes {
+        least.entry(route.to.addr()).and_modify(|it| *it = (*it).min(*metric)).or_insert(*metric);
+    }
     let mut ways: Vec<Way> = routes
         .into_iter()
-        .filter(|it| own(it) && !bridges.iter().any(|bridge| bridge.name == it.link))
-        .map(|it| Way { to: it.to.addr(), link: it.link })
+        .filter(|(metric, it)| least.get(&it.to.addr()) == Some(metric) && !bridges.iter().any(|bridge| bridge.name == it.link))
+        .map(|(_, it)| Way { to: it.to.addr(), link: it.link })
         .collect();
     if !bridges.is_empty() {
         let names: BTreeMap<u32, &str> = links.iter().map(|it| (it.index, it.name.as_str())).collect();

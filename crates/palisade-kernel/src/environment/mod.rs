@@ -57,7 +57,7 @@ impl Environment {
         let links = links::read()?;
         let filters = traffic_control::read(&links)?;
         let chains::Tables { chains, flowtables, rules } = chains::read()?;
-        let settings = settings::read()?;
+        let settings = settings::read(&links)?;
         let ways = links::ways(&links)?;
         Ok(Environment {
             filters,

@@ -7,6 +7,7 @@ use super::links::{LinkFacts, ask, attributes, number};
 use crate::error::KernelError;
 
 const GET_QDISC: u16 = 38;
+const GET_CLASS: u16 = 42;
 const GET_FILTER: u16 = 46;
 const HEADER: usize = 20;
 const KIND: u16 = 1;
@@ -52,7 +53,7 @@ pub(super) fn read(links: &[LinkFacts]) -> Result<Vec<Filter>, KernelError> {
             "clsact" => vec![(CLSACT_INGRESS, FilterSide::In), (CLSACT_EGRESS, FilterSide::Out)],
             "ingress" => vec![(INGRESS, FilterSide::In)],
             _ if handle == 0 => Vec::new(),
-            _ => vec![(handle, FilterSide::Out)],
+            _ => classes(index, handle)?.into_iter().chain([handle]).map(|it| (it, FilterSide::Out)).collect(),
         };
         for (parent, side) in parents {
             let mut question = [[0; 4], index.to_ne_bytes(), [0; 4], parent.to_ne_bytes(), [0; 4]].concat();
@@ -63,6 +64,16 @@ pub(super) fn read(links: &[LinkFacts]) -> Result<Vec<Filter>, KernelError> {
         }
     }
     Ok(filters)
+}
+
+/// The classes of a queueing discipline: each may have filters of its own.
+fn classes(link: u32, of: u32) -> Result<Vec<u32>, KernelError> {
+    const MAJOR: u32 = 0xffff_0000;
+    let mut question = [[0; 4], link.to_ne_bytes()].concat();
+    question.resize(HEADER, 0);
+    let all = ask("classes of traffic", GET_CLASS, &question)?;
+    let handles = all.iter().map(|it| number(it, 8)).collect::<Result<Vec<u32>, Odd>>().map_err(|odd| KernelError::Truncated(odd.0))?;
+    Ok(handles.into_iter().filter(|it| it & MAJOR == of & MAJOR).collect())
 }
 
 fn filter(payload: &[u8], link: &str, side: FilterSide, links: &[LinkFacts]) -> Result<Option<Filter>, Odd> {

@@ -72,16 +72,22 @@ impl Links {
 
     /// All unicast routes of the main table, those that came with an address among them. One over several links is told once for each.
     pub fn routes(&mut self) -> Result<Vec<Route>, KernelError> {
+        Ok(self.routes_by_metric()?.into_iter().map(|(_, it)| it).collect())
+    }
+
+    /// The same, each with its metric: of several to one destination the least counts.
+    pub(crate) fn routes_by_metric(&mut self) -> Result<Vec<(u32, Route)>, KernelError> {
         let replies = self.all("routes", &RouteNetlinkMessage::GetRoute(RouteMessage::default()))?;
         let names = self.names()?;
         let mut routes = Vec::new();
         for reply in replies {
             let RouteNetlinkMessage::NewRoute(message) = reply else { continue };
             if is_listed(&message) {
-                routes.extend(read(&message, &names)?);
+                let metric = message.attributes.iter().find_map(|it| if let RouteAttribute::Priority(it) = it { Some(*it) } else { None });
+                routes.extend(read(&message, &names)?.into_iter().map(|it| (metric.unwrap_or(0), it)));
             }
         }
-        routes.sort();
+        routes.sort_by(|(_, one), (_, other)| one.cmp(other));
         Ok(routes)
     }
 

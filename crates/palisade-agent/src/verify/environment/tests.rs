@@ -4,7 +4,8 @@ use palisade_model::{Labels, PodName, Readiness, Running};
 use super::*;
 
 fn link(index: u32, name: &str) -> LinkFacts {
-    LinkFacts { index, name: name.to_owned(), kind: Some("veth".to_owned()), master: None, xdp: None, calls_ipv4: false, calls_ipv6: false }
+    let kind = Some("veth".to_owned());
+    LinkFacts { index, name: name.to_owned(), kind, master: None, on: None, up: true, xdp: None, calls_ipv4: false, calls_ipv6: false }
 }
 
 fn table(family: &str, name: &str) -> TableOf {
@@ -66,10 +67,25 @@ fn a_node_with_nothing_unusual_has_no_finding() {
             priority: -300,
             devices: BTreeSet::new(),
         }],
-        legacy_tables: vec!["ip filter".to_owned(), "ip nat".to_owned()],
+        legacy_tables: vec!["ip filter".to_owned(), "ip6 security".to_owned()],
+        settings: settings(&[
+            ("net/ipv4/conf/all/forwarding", "1"),
+            ("net/ipv4/conf/all/accept_source_route", "0"),
+            ("net/ipv4/conf/pod1/accept_source_route", "1"),
+            ("net/ipv6/conf/all/seg6_enabled", "1"),
+            ("net/ipv6/conf/uplink/seg6_enabled", "1"),
+            ("net/ipv6/conf/pod1/seg6_enabled", "0"),
+        ]),
         ..quiet()
     };
     assert_eq!(judged(&calling), []);
+}
+
+#[test]
+fn links_that_lead_elsewhere_or_are_down_are_no_finding() {
+    let vlan = LinkFacts { kind: Some("vlan".to_owned()), on: Some(1), ..link(7, "uplink.5") };
+    let idle = LinkFacts { kind: Some("ipip".to_owned()), up: false, ..link(8, "tunl0") };
+    assert_eq!(judged(&Environment { links: vec![link(1, "uplink"), link(2, "pod1"), vlan, idle], ..quiet() }), []);
 }
 
 #[test]
@@ -90,6 +106,11 @@ fn everything_that_leads_past_the_hooks_has_a_name_of_its_own() {
         devices: BTreeSet::new(),
     };
     let flowtable = Flowtable { table: table("inet", "f"), name: "ft".to_owned(), devices: BTreeSet::from(["pod1".to_owned()]) };
+    let among = |other: LinkFacts| Environment { links: vec![link(1, "uplink"), link(2, "pod1"), other], ..quiet() };
+    let named = |folder: &str, name: &str| {
+        let of = |link: &str| (format!("{folder}/conf/{link}/{name}"), "1".to_owned());
+        Environment { settings: [of("all"), of("pod1")].into(), ..quiet() }
+    };
     let bridged = vec![LinkFacts { kind: Some("bridge".to_owned()), ..link(3, "br0") }, LinkFacts { master: Some(3), ..link(2, "pod1") }];
     let cases = [
         (Kind::XdpProgram, with_xdp("pod1")),
@@ -105,6 +126,14 @@ fn everything_that_leads_past_the_hooks_has_a_name_of_its_own() {
         (Kind::Duplicates, rule("TEE")),
         (Kind::FlowOffload, rule("flow_offload")),
         (Kind::Tproxy, rule("tproxy")),
+        (Kind::Tproxy, rule("redir")),
+        (Kind::Synproxy, rule("synproxy")),
+        (Kind::Synproxy, rule("SYNPROXY")),
+        (Kind::Rewrites, rule("payload set")),
+        (Kind::SourceRouting, named("net/ipv4", "accept_source_route")),
+        (Kind::SourceRouting, named("net/ipv6", "seg6_enabled")),
+        (Kind::LinkOnLink, among(LinkFacts { kind: Some("macvlan".to_owned()), on: Some(2), ..link(7, "mv0") })),
+        (Kind::Tunnel, among(LinkFacts { kind: Some("vxlan".to_owned()), ..link(7, "flannel.1") })),
         (Kind::Flowtable, Environment { flowtables: vec![flowtable], ..quiet() }),
         (Kind::BridgeNotFiltered, Environment { links: bridged, ..quiet() }),
         (Kind::Ipvs, Environment { virtual_servers: 2, ..quiet() }),
@@ -112,6 +141,7 @@ fn everything_that_leads_past_the_hooks_has_a_name_of_its_own() {
         (Kind::PodWithoutLink, Environment { links: vec![link(1, "uplink")], ..quiet() }),
         (Kind::ForwardingOff, Environment { settings: settings(&[("net/ipv4/ip_forward", "0")]), ..quiet() }),
         (Kind::LegacyRawTable, Environment { legacy_tables: vec!["ip raw".to_owned()], ..quiet() }),
+        (Kind::LegacyTable, Environment { legacy_tables: vec!["ip6 mangle".to_owned()], ..quiet() }),
         (Kind::TableLeft, Environment { chains: vec![left], ..quiet() }),
     ];
     let mut met = BTreeSet::from([Kind::FramesChanged]);

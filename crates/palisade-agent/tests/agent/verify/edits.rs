@@ -115,6 +115,40 @@ pub(super) const KINDS: &[(&str, Make)] = &[
         let edit = nft(format!("{chain}\nadd rule netdev fast in {does}"), &["forwards", "duplicates"])?;
         Some(Edit { undo: "nft delete table netdev fast", ..edit })
     }),
+    ("a rule that answers for pods, or for others", |random, _| {
+        let (chain, does, expected): (_, _, &[&str]) = random.of([
+            ("type filter hook forward priority -10;", "tcp dport 80 ct state new,invalid synproxy mss 1460 wscale 7", &["synproxy"]),
+            ("type nat hook prerouting priority -100;", "iifname pod1 tcp dport 80 redirect to :15001", &["tproxy"]),
+            ("type filter hook postrouting priority 300;", "ip saddr 10.0.0.1 tcp dport 80 tcp dport set 90", &["rewrites"]),
+            ("type filter hook postrouting priority 300;", "ip daddr 10.0.0.1 ip daddr set 10.0.0.2", &["rewrites"]),
+        ]);
+        let edit = nft(format!("add table ip odd\nadd chain ip odd own {{ {chain} }}\nadd rule ip odd own {does}"), expected)?;
+        Some(Edit { undo: "nft delete table ip odd", ..edit })
+    }),
+    ("a rule in a small table of ours that does not track", |random, _| {
+        let (table, undo) = random.of([
+            ("palisade-answers", "nft delete table inet palisade-answers"),
+            ("palisade-strays", "nft delete table inet palisade-strays"),
+        ]);
+        let chain = format!("add table inet {table}\nadd chain inet {table} pre {{ type filter hook prerouting priority -300; }}");
+        Some(Edit { undo, ..nft(format!("{chain}\nadd rule inet {table} pre notrack"), &["notrack"])? })
+    }),
+    ("packets that name their way", |random, _| {
+        let (does, undo) = random.of([
+            (
+                "sysctl -qw net.ipv4.conf.all.accept_source_route=1 net.ipv4.conf.pod1.accept_source_route=1",
+                "sysctl -qw net.ipv4.conf.all.accept_source_route=0",
+            ),
+            (
+                "sysctl -qw net.ipv6.conf.all.seg6_enabled=1 net.ipv6.conf.pod1.seg6_enabled=1",
+                "sysctl -qw net.ipv6.conf.all.seg6_enabled=0",
+            ),
+        ]);
+        shell(does, &["source-routing"], undo)
+    }),
+    ("a link on that of a pod", |_, _| {
+        shell("ip link add link pod1 name child type macvlan mode bridge", &["link-on-link"], "ip link del child")
+    }),
     ("the table of frames", |random, _| {
         let line = random.of([
             "delete table netdev palisade",
@@ -169,6 +203,12 @@ pub(super) const KINDS: &[(&str, Make)] = &[
             ),
         ]);
         shell(does, &["tc-filter"], undo)
+    }),
+    ("a program of tc for a class", |_, _| {
+        let root = "tc qdisc add dev pod2 root handle 1: htb default 1; tc class add dev pod2 parent 1: classid 1:1 htb rate 1gbit";
+        let filter =
+            "tc filter add dev pod2 parent 1:1 protocol ip prio 1 bpf bytecode '1,6 0 0 4294967295,' action mirred egress mirror dev pod1";
+        shell(&format!("{root}; {filter}"), &["tc-filter"], "tc qdisc del dev pod2 root")
     }),
     ("a program of XDP", |random, node| {
         let (mode, undo) = random.of([("xdp", "ip link set dev pod1 xdp off"), ("xdpgeneric", "ip link set dev pod1 xdpgeneric off")]);

@@ -138,6 +138,10 @@ fn links_of_pods_are_found_by_routes_and_neighbours() {
     let Some(node) = Node::create() else { return };
     let ways = links_of(&node.model, node.id, &node.held());
     assert_eq!((ways.links, ways.believed), (node.links.clone(), Vec::new()));
+    // One that the kernel does not take tells nothing.
+    node.shell("ip link add other type veth peer end && ip link set other up && ip route add 10.0.0.1/32 dev other metric 50").unwrap();
+    assert_eq!(links_of(&node.model, node.id, &node.held()).links, node.links.clone());
+    node.shell("ip link del other").unwrap();
     // Without a route only the table tells.
     node.shell("ip route del 10.0.0.1/32 dev pod1 && ip -6 route del fd00::1/128 dev pod1").unwrap();
     let ways = links_of(&node.model, node.id, &node.held());
