@@ -27,6 +27,7 @@ pub struct Agent<K> {
     /// What was applied last.
     wanted: Option<Arc<Ruleset>>,
     standing: Standing,
+    built: Built,
     due: Due,
     unknown: Unknown,
     uncovered: Vec<String>,
@@ -42,6 +43,15 @@ enum Standing {
     AsLeft,
     /// Anything, and perhaps there is none: nothing can be built on it.
     Unknown,
+}
+
+/// What the last `apply` changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Built {
+    /// What the one before had left.
+    OnKnown,
+    /// Something else was in force, for a while at least: a change that came to no end, or what somebody made of the table.
+    OnUnknown,
 }
 
 /// What must be waited for before anything builds on the last commit.
@@ -121,6 +131,7 @@ impl<K: Kernel> Agent<K> {
             layout,
             wanted: None,
             standing: Standing::Unknown,
+            built: Built::OnUnknown,
             // Whoever had the table before may have ended right after a commit.
             due: Due::Grace,
             unknown,
@@ -148,6 +159,11 @@ impl<K: Kernel> Agent<K> {
     /// What it has done and met.
     pub fn counts(&self) -> &Counts {
         &self.counts
+    }
+
+    /// What the last `apply` changed.
+    pub(crate) fn built(&self) -> Built {
+        self.built
     }
 
     /// How many changes did not come true since the last that did.
@@ -192,6 +208,7 @@ impl<K: Kernel> Agent<K> {
         self.uncovered = uncovered(&links, &self.unknown);
         let view = NodeView { node, links, unknown: self.unknown.clone() };
         let (wanted, _) = self.lowering.lower(model, &view);
+        self.built = Built::OnKnown;
         let applied = match (self.wanted.take(), self.standing) {
             (Some(before), Standing::AsLeft) if Arc::ptr_eq(&before, &wanted) => Applied::Unchanged,
             (Some(before), Standing::AsLeft) => {
@@ -222,8 +239,13 @@ impl<K: Kernel> Agent<K> {
     fn hold(&mut self) -> Result<Checked, AgentError> {
         let Some(wanted) = self.wanted.clone() else { return Ok(Checked::NothingWanted) };
         let checked = match self.look(&wanted)? {
-            Found::Same => {
+            Found::Same if self.standing == Standing::AsLeft || self.beside()?.is_empty() => {
                 self.standing = Standing::AsLeft;
+                return Ok(Checked::Intact);
+            }
+            // A replacement that failed has left another table in force.
+            Found::Same => {
+                self.bring(&wanted)?;
                 return Ok(Checked::Intact);
             }
             Found::Other => Checked::WasChanged,
@@ -291,6 +313,7 @@ impl<K: Kernel> Agent<K> {
 
     /// Changes whatever is there. Somebody may change it meanwhile, but not for ever.
     fn bring(&mut self, wanted: &Ruleset) -> Result<Applied, AgentError> {
+        self.built = Built::OnUnknown;
         let mut result = self.bring_once(wanted);
         for _ in 1..ATTEMPTS {
             match &result {
@@ -310,10 +333,25 @@ impl<K: Kernel> Agent<K> {
         Ok(Applied::Loaded)
     }
 
-    /// What somebody who died left beside the own table.
+    /// What somebody who died left beside the own table: first what packets are asked in.
     fn beside(&mut self) -> Result<Vec<Table>, AgentError> {
         let standing = self.attempt(Kernel::standing).map_err(AgentError::Kept)?;
-        Ok(standing.into_iter().filter(|it| *it != Table::Own).collect())
+        let mut beside: Vec<Table> = standing.into_iter().filter(|it| *it != Table::Own).collect();
+        if let [_, last] = beside.as_slice()
+            && !self.is_silent(*last).map_err(AgentError::Kept)?
+        {
+            beside.reverse();
+        }
+        Ok(beside)
+    }
+
+    /// Whether no packet is asked in a table. One that cannot be read may be anything.
+    fn is_silent(&mut self, table: Table) -> Result<bool, KernelError> {
+        match self.attempt(|kernel| kernel.dump_of(table)) {
+            Ok(found) => Ok(found.is_none_or(|it| it.chains.values().all(|it| it.hook.is_none() || it.rules.is_empty()))),
+            Err(KernelError::Foreign { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Changes what is there now, and what somebody who died left beside it.

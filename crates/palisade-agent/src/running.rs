@@ -309,7 +309,7 @@ impl Running {
             (self.report)(Event::Noticed(Notice::Fulfilled { attempts: in_vain }));
         }
         if self.sweeper.is_some() {
-            self.shared.desk.in_force(Arc::clone(&view), applied);
+            self.shared.desk.in_force(Arc::clone(&view), applied, agent.built());
         }
         lock(&self.shared.audit).apply(agent.kernel(), model, node, since_1970());
         let about = About::of(view, &links, agent.unknown_pods(), agent.origins());
@@ -345,6 +345,11 @@ impl Running {
     /// Holds the tables against what was applied, and puts that back if it is not there.
     pub fn check(&self) -> Result<Checked, AgentError> {
         let checked = lock(&self.shared.agent).check()?;
+        match checked {
+            Checked::Intact | Checked::NothingWanted => {}
+            // Anybody may have opened anything meanwhile.
+            Checked::WasRemoved | Checked::WasChanged => self.shared.desk.add(Touched::all()),
+        }
         let frames = self.shared.check_frames()?;
         Ok(if checked == Checked::Intact { frames } else { checked })
     }

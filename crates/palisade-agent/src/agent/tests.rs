@@ -447,3 +447,96 @@ fn a_change_is_in_force_before_packets_have_left() {
     enforce(&mut agent, &[84]).unwrap();
     assert_eq!(agent.kernel.graces() - before, with_one_due - 1);
 }
+
+/// Tables that packets are asked in.
+fn in_force(kernel: &Fake) -> Vec<Table> {
+    let mut kernel = kernel.clone();
+    kernel.forgive();
+    let asked = |it: &Ruleset| it.chains.get("forward").is_some_and(|it| !it.rules.is_empty());
+    Table::ALL.into_iter().filter(|it| kernel.dump_of(*it).unwrap().as_ref().is_some_and(asked)).collect()
+}
+
+/// So many calls go well, and the next does not.
+fn ends_after(calls: usize, error: KernelError) -> Vec<Fault> {
+    vec![Fault::Spared; calls].into_iter().chain([Fault::Before(error)]).collect()
+}
+
+#[test]
+fn who_dies_after_two_who_died_leaves_some_table_in_force() {
+    let model = model(&[80]);
+    let mut first = agent();
+    first.take(&[80]).unwrap();
+    first.meddle(vec![Change::FlushChain("input".to_owned())]);
+    // What the next agent leaves that ends after so many calls, and whether it came to its end.
+    let next = |kernel: &Fake, calls: usize| {
+        let mut agent = Agent::new(kernel.clone());
+        agent.fail(ends_after(calls, KernelError::NoPermission));
+        let done = agent.apply(&model, NodeId(0), BTreeMap::new()).is_ok();
+        agent.kernel.forgive();
+        (agent.kernel, done)
+    };
+    let tables = |kernel: &Fake| Table::ALL.map(|it| kernel.clone().dump_of(it).unwrap());
+    let all = |kernel: &Fake| {
+        let mut left: Vec<(usize, Fake)> = Vec::new();
+        for calls in 0..40 {
+            let (kernel, done) = next(kernel, calls);
+            if left.last().is_none_or(|(_, before)| tables(before) != tables(&kernel)) {
+                left.push((calls, kernel));
+            }
+            if done {
+                return left;
+            }
+        }
+        panic!("a change has an end");
+    };
+    let mut three_stood = false;
+    for (one, second) in all(&first.kernel) {
+        for (two, third) in all(&second) {
+            three_stood |= third.clone().standing().unwrap().len() == Table::ALL.len();
+            for (three, fourth) in all(&third) {
+                assert_ne!(in_force(&fourth), [], "after {one}, {two} and {three} calls");
+            }
+        }
+    }
+    assert!(three_stood);
+}
+
+#[test]
+fn what_a_replacement_left_beside_that_failed_is_taken_away_by_a_check() {
+    let mut left = 0;
+    for calls in 0..12 {
+        let mut agent = agent();
+        agent.take(&[80]).unwrap();
+        // A map has no room: the table is replaced.
+        let full = Fault::Before(refused(Errno::ENFILE));
+        agent.fail([full].into_iter().chain(ends_after(calls, refused(Errno::ENOMEM))));
+        let applied = agent.take(&[80, 81]);
+        agent.kernel.forgive();
+        left += usize::from(agent.kernel.standing().unwrap() != [Table::Own]);
+        agent.check().unwrap();
+        agent.take(&[80]).unwrap();
+        assert_eq!(agent.kernel.standing(), Ok(vec![Table::Own]), "{calls} calls: {applied:?}");
+        agent.assert_holds(&[80]);
+    }
+    assert!(left > 0);
+}
+
+/// Anybody may have opened something under what was in force and is not known.
+#[test]
+fn whether_a_change_was_built_on_what_is_known_is_told() {
+    let mut agent = agent();
+    agent.take(&[80]).unwrap();
+    assert_eq!(agent.built(), Built::OnUnknown);
+    agent.take(&[80, 81]).unwrap();
+    assert_eq!(agent.built(), Built::OnKnown);
+    // It ends half-way.
+    agent.fail(ends_after(2, refused(Errno::ENOMEM)));
+    assert_eq!(agent.take(&[82]), Err(AgentError::NotKnown(refused(Errno::ENOMEM))));
+    assert!(matches!(agent.take(&[80, 81]), Ok(Applied::Changed(_))));
+    assert_eq!(agent.built(), Built::OnUnknown);
+    // Somebody has changed it, and nobody has noticed.
+    agent.meddle(vec![Change::DeleteTable]);
+    agent.take(&[83]).unwrap();
+    assert_eq!(agent.built(), Built::OnUnknown);
+    agent.assert_holds(&[83]);
+}

@@ -9,7 +9,7 @@ use palisade_kernel::{Answer, Connection, Conntrack, Deleted, KernelError, Links
 use palisade_model::PodName;
 use palisade_nft::{Address, Ruleset};
 
-use crate::agent::Applied;
+use crate::agent::{Applied, Built};
 use crate::names::Names;
 use crate::running::{Event, Shared, lock};
 use crate::sweep::answers::{Shut, ShutError, answers_of};
@@ -75,13 +75,13 @@ impl Desk {
     }
 
     /// Another view is in force.
-    pub(crate) fn in_force(&self, view: Arc<View>, applied: Applied) {
+    pub(crate) fn in_force(&self, view: Arc<View>, applied: Applied, built: Built) {
         let before = lock(&self.inner).view.replace(Arc::clone(&view));
         let mut touched = before.map_or_else(Touched::all, |before| view.touched_since(&before));
-        match applied {
-            Applied::Unchanged | Applied::Changed(_) => {}
+        match (applied, built) {
+            (Applied::Unchanged | Applied::Changed(_), Built::OnKnown) => {}
             // What was in force before is not known.
-            Applied::Loaded | Applied::TakenOver(_) => touched.absorb(Touched::all()),
+            (Applied::Loaded | Applied::TakenOver(_), _) | (_, Built::OnUnknown) => touched.absorb(Touched::all()),
         }
         // Who has an address now has made way for what the one before left.
         touched.left.retain(|it, _| !view.is_pod(*it));

@@ -10,15 +10,16 @@ use crate::transaction::{Change, Table, Transaction};
 /// kilobytes, and keeps that of a whole commit until it is over.
 const AT_ONCE: usize = 4096;
 
-/// Puts a ruleset in place of whatever our tables hold. `standing` are those that stand beside the own one, left by somebody who died.
+/// Puts a ruleset in place of whatever our tables hold. `standing` are those that stand beside the own one, left by somebody who died; of two, the first stays until
+/// the new one is in force, so it must be one that packets are asked in, if any is.
 ///
 /// The new ruleset comes to stand beside what is there, so that a packet must pass both. Then the old tables are left by all packets, one
 /// after the other: without rules they let everything pass, and with a rule missing a packet passes that it would have met there. Maps go when
 /// nobody asks them: without an element a packet may be dropped.
 pub fn replace(new: &Ruleset, standing: &[Table]) -> Vec<Step> {
     let free = [Table::Next, Table::Again].into_iter().find(|it| !standing.contains(it));
-    // Where all names are taken somebody died twice in a row; the oldest of them is the least of what is in force.
-    let beside = free.unwrap_or(Table::Again);
+    // Where all names are taken somebody died twice in a row. The own table may have no rules by then.
+    let beside = free.or(standing.last().copied()).unwrap_or(Table::Again);
     let mut steps = load_into(beside, new);
     let others = standing.iter().copied().filter(|it| *it != beside);
     for table in others {
