@@ -1,19 +1,22 @@
 //! Packets that the kernel takes for answers, and that are not let through all the same: the table `inet palisade-answers`.
 //!
-//! Conntrack calls a datagram an answer that goes the other way between the same two ports as one before it, whoever meant it to be one.
-//! A map for each family has the datagrams that are dropped, each with the chain of what denies it: there they are counted and logged as
+//! Conntrack calls a datagram an answer that goes the other way between the same two ports as one before it, whoever meant it to be one. And of a segment in
+//! the middle of a connection that it does not know it makes one that the sender has opened: what this node sends meets no other hook of ours.
+//! A map for each family has the packets that are dropped, each with the chain of what denies it: there they are counted and logged as
 //! the rules of `inet palisade` do. There is no table while there are none.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
-use palisade_netlink::Writer;
-use palisade_nft::Object;
+use nix::errno::Errno;
+use palisade_netlink::{Attributes, Odd, Writer, field};
 use palisade_nft::uapi::{INET, chain, data, element, flag, kind, message, rule};
+use palisade_nft::{Object, items};
 
+use crate::dump::steady;
 use crate::error::KernelError;
 use crate::frames::Restored;
-use crate::part::{self, FORWARD, Holds};
+use crate::part::{self, FORWARD, Holds, OUTPUT};
 use crate::services::expression::{self, Expression, Family};
 use crate::socket::Socket;
 use crate::transaction::Transaction;
@@ -25,7 +28,7 @@ const TYPE_BITS: u32 = 6;
 /// An element has up to 160 bytes, and a list of them must fit an attribute of 65,535.
 const LIST: usize = 256;
 
-/// Datagrams from one port to another.
+/// Packets from one port to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Answer {
     pub from: SocketAddr,
@@ -49,6 +52,21 @@ impl Answers {
 
     pub fn open() -> Result<Answers, KernelError> {
         Ok(Answers { socket: Socket::open()?, held: None })
+    }
+
+    /// What is dropped now, by whoever made the table.
+    pub fn found(&mut self) -> Result<BTreeSet<Answer>, KernelError> {
+        let odd = |odd: Odd| KernelError::Truncated(odd.0);
+        let mut found = BTreeSet::new();
+        for family in Family::BOTH {
+            for payload in steady(&mut self.socket, |socket| elements(socket, map_name(family)))? {
+                for item in items(&payload).map_err(odd)? {
+                    let key = Attributes::read(item).and_then(|it| it.nest(element::KEY)?.bytes(data::VALUE).map(<[u8]>::to_vec));
+                    found.insert(read_key(family, &key.map_err(odd)?).map_err(odd)?);
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// Makes these all the answers that are dropped, each logged with the number of its origin. What stays the same is not touched; only the
@@ -177,6 +195,37 @@ fn key(answer: &Answer) -> Vec<u8> {
     [&source[..], &destination, &[*protocol, 0, 0, 0], &source_port, &[0, 0], &destination_port, &[0, 0]].concat()
 }
 
+/// Gives back what `key` was made of.
+fn read_key(family: Family, key: &[u8]) -> Result<Answer, Odd> {
+    let odd = || Odd::new("a key that is no answer");
+    let length = usize::try_from(family.length()).map_err(|_| odd())?;
+    let address = |at: usize| -> Result<IpAddr, Odd> {
+        match family {
+            Family::V4 => field::<4>(key, at).map(IpAddr::from).ok_or_else(odd),
+            Family::V6 => field::<16>(key, at).map(IpAddr::from).ok_or_else(odd),
+        }
+    };
+    let port = |at: usize| field::<2>(key, at).map(u16::from_be_bytes).ok_or_else(odd);
+    let after = 2 * length;
+    Ok(Answer {
+        from: SocketAddr::new(address(0)?, port(after + 4)?),
+        to: SocketAddr::new(address(length)?, port(after + 8)?),
+        protocol: key.get(after).copied().ok_or_else(odd)?,
+    })
+}
+
+/// The elements of a map, as the kernel tells them. None if there is no such map.
+fn elements(socket: &mut Socket, map: &str) -> Result<Vec<Vec<u8>>, KernelError> {
+    let asked = socket.ask(Object::Elements(map.to_owned()), message::GET_ELEMENTS, flag::DUMP, |writer| {
+        writer.text(element::TABLE, Answers::TABLE);
+        writer.text(element::SET, map);
+    });
+    match asked {
+        Err(KernelError::Refused(refusals)) if refusals.iter().all(|it| it.errno == Errno::ENOENT) => Ok(Vec::new()),
+        answer => answer,
+    }
+}
+
 fn map_name(family: Family) -> &'static str {
     match family {
         Family::V4 => "answers4",
@@ -198,13 +247,14 @@ fn add_map(transaction: &mut Transaction, family: Family, id: u32) {
     part::add_set(transaction, Answers::TABLE, name, id, (kinds, family.length() * 2 + 12), &Holds::Chains);
 }
 
-/// The chain that looks into the maps.
+/// The chains that look into the maps: for what others send, and for what this node does.
 fn add_base(transaction: &mut Transaction) {
-    const NAME: &str = "forward";
-    part::add_base(transaction, Answers::TABLE, NAME, FORWARD);
-    for (index, family) in Family::BOTH.into_iter().enumerate() {
-        let look = [&expression::of_family(family)[..], &expression::ends(family), &expression::after_ends(family)].concat();
-        let expressions = [&look[..], &[Expression::VerdictOf(map_name(family).to_owned())]].concat();
-        part::add_rule(transaction, Answers::TABLE, NAME, index, &expressions);
+    for (name, hook) in [("forward", FORWARD), ("output", OUTPUT)] {
+        part::add_base(transaction, Answers::TABLE, name, hook);
+        for (index, family) in Family::BOTH.into_iter().enumerate() {
+            let look = [&expression::of_family(family)[..], &expression::ends(family), &expression::after_ends(family)].concat();
+            let expressions = [&look[..], &[Expression::VerdictOf(map_name(family).to_owned())]].concat();
+            part::add_rule(transaction, Answers::TABLE, name, index, &expressions);
+        }
     }
 }

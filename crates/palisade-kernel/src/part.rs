@@ -15,6 +15,7 @@ const PRIORITY: i32 = -1;
 /// Hooks.
 pub(crate) const INPUT: u32 = 1;
 pub(crate) const FORWARD: u32 = 2;
+pub(crate) const OUTPUT: u32 = 3;
 
 /// Whether a table is there.
 pub(crate) fn is_there(socket: &mut Socket, name: &str) -> Result<bool, KernelError> {

@@ -1,18 +1,19 @@
-//! Datagrams of conversations that were cut, and that both ends go on with.
+//! Packets of conversations that were cut, and that both ends go on with.
 //!
 //! Where both ends are on different nodes, each may call out and neither may be called, each node takes what comes in for the answer to what
 //! went out: what its own pod sends leaves, and only the other node denies it. So a node remembers such a conversation and drops what
 //! comes in, as it would a first packet, until policy says otherwise or a pod is gone.
+//!
+//! And what this node sends meets no hook of `inet palisade`: the next segment of a server here would open the connection anew, from the node to the pod.
+//! So a node remembers the connections of its pods to itself as well, and drops what its own server sends.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use palisade_kernel::{Answer, Answers, Connection, KernelError, Restored, Transport};
 
-use crate::sweep::judge::Judge;
+use crate::sweep::judge::{Judge, TCP};
 
-/// Protocols that open no connection by what follows the first packet: of these nothing is needed.
-const WITH_A_BEGINNING: [u8; 2] = [6, 132];
 /// How many conversations are remembered.
 const MOST: usize = 1 << 16;
 
@@ -46,7 +47,10 @@ pub(crate) enum ShutError {
 
 impl Shut {
     pub(crate) fn open() -> Result<Shut, KernelError> {
-        Ok(Shut { answers: Answers::open()?, remembered: BTreeSet::new(), table: Table::Inherited })
+        let mut answers = Answers::open()?;
+        // Until all connections were looked at, only the table knows of them.
+        let remembered = answers.found()?;
+        Ok(Shut { answers, remembered, table: Table::Inherited })
     }
 
     /// What a `Monitor` calls the socket that the table is changed by.
@@ -77,6 +81,8 @@ impl Shut {
             denied.split_off(&last);
         }
         self.remembered = denied.keys().copied().collect();
+        // Until it is written.
+        self.table = Table::Inherited;
         self.answers.check()?;
         self.answers.replace(&denied)?;
         self.table = Table::Own;
@@ -84,20 +90,18 @@ impl Shut {
     }
 }
 
-/// What a node would take for an answer of a connection that was cut, whichever end is its pod.
-pub(crate) fn answers_of(connection: &Connection) -> impl Iterator<Item = Answer> {
+/// What a node would take for an answer of a connection that was cut, whichever end is its pod; or for the beginning of another, where it has the server itself.
+pub(crate) fn answers_of(connection: &Connection, node: &BTreeSet<IpAddr>) -> Vec<Answer> {
     let Connection { original, reply, protocol, .. } = connection;
-    let ports = match (original.transport, reply.transport) {
-        (Transport::Ports { source, .. }, Transport::Ports { source: answering, .. }) if !WITH_A_BEGINNING.contains(protocol) => {
-            Some((source, answering))
-        }
-        (Transport::Ports { .. } | Transport::Icmp { .. } | Transport::Addresses, _) => None,
+    let (Transport::Ports { source, .. }, Transport::Ports { source: answering, .. }) = (original.transport, reply.transport) else {
+        return Vec::new();
     };
-    let ends = ports.map(|(source, answering)| [SocketAddr::new(original.source, source), SocketAddr::new(reply.source, answering)]);
-    let protocol = *protocol;
-    ends.into_iter().flat_map(move |[opener, other]| [(other, opener), (opener, other)]).map(move |(from, to)| Answer {
-        from,
-        to,
-        protocol,
-    })
+    let (opener, other) = (SocketAddr::new(original.source, source), SocketAddr::new(reply.source, answering));
+    let answer = |from, to| Answer { from, to, protocol: *protocol };
+    match (*protocol, node.contains(&reply.source)) {
+        (TCP, true) => vec![answer(other, opener)],
+        // What follows the first packet opens no connection in `forward`.
+        (TCP, false) => Vec::new(),
+        _ => vec![answer(other, opener), answer(opener, other)],
+    }
 }

@@ -19,6 +19,8 @@ use crate::sweep::alike::{Alike, Ends};
 use crate::sweep::elsewhere::Elsewhere;
 use crate::sweep::view::View;
 
+pub(crate) const TCP: u8 = 6;
+
 /// What becomes of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
@@ -113,8 +115,8 @@ impl<'a> Judge<'a> {
         Ok(elsewhere.map_or(fate, Fate::Denied))
     }
 
-    /// What denies datagrams from a pod of another node to one of this node, though the kernel may take them for answers: the number that the ruleset
-    /// logs for such a first packet. None where the ruleset lets that pass; and where what the own pod sends the other way does not leave
+    /// What denies packets from a pod of another node, or from a server of this one, to a pod of this node, though the kernel may take them for answers or for the
+    /// beginning of another connection: the number that the ruleset logs for such a first packet. None where the ruleset lets that pass; and where what the own pod sends the other way does not leave
     /// the node, or is let in by the other: only that makes answers of them.
     pub(crate) fn denies_answer(&mut self, answer: &Answer) -> Result<Option<u32>, String> {
         let Answer { from, to, protocol } = *answer;
@@ -122,10 +124,15 @@ impl<'a> Judge<'a> {
             let (source, destination) = (from.ip(), to.ip());
             Opening { source, destination, protocol, port: Some(to.port()) }
         };
-        if !self.view.is_own_pod(to.ip()) || !self.view.is_pod(from.ip()) || self.view.is_own_pod(from.ip()) {
+        if !self.view.is_own_pod(to.ip()) || self.view.is_own_pod(from.ip()) {
             return Ok(None);
         }
         let call = opening(to, from);
+        if !self.view.is_pod(from.ip()) {
+            // Of others than pods only servers of this node are asked about, and only as long as nobody may call them.
+            let Traced { fate, origin } = self.traced(&call, Hook::Input)?;
+            return Ok(Some(origin).filter(|_| protocol == TCP && matches!(fate, Fate::Denied(_))));
+        }
         if self.traced(&call, Hook::Forward)?.fate != Fate::Lives || self.elsewhere.denied(&call, Direction::Ingress).is_none() {
             return Ok(None);
         }

@@ -273,7 +273,7 @@ impl Sweeper {
         for chunk in found.chunks(CHUNK) {
             let judged = self.judged(touched, judge.as_mut(), chunk)?;
             // Before they are forgotten: later, the next datagram could be an answer already.
-            let more: Vec<Answer> = judged.iter().flat_map(|(_, connection, _)| answers_of(connection)).collect();
+            let more: Vec<Answer> = judged.iter().flat_map(|(_, connection, _)| answers_of(connection, &node)).collect();
             // Whatever comes of that, they are forgotten.
             open = open.or(self.shut(&more).err());
             let deleted = tools.conntrack.delete_all(&judged.iter().map(|it| it.1).collect::<Vec<_>>())?;

@@ -1,6 +1,7 @@
 //! Connections that a change denies, many at once.
 
-use std::net::{IpAddr, UdpSocket};
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -70,6 +71,41 @@ fn every_connection_of_many_ends_and_is_counted() {
     assert_eq!((usize::try_from(cuts.connections).unwrap(), cuts.told.len()), (before, 100));
     assert_eq!(cuts.others(), cuts.connections - cuts.told.iter().map(|it| it.connections).sum::<u64>());
     assert!(cuts.told.iter().all(|it| matches!(it.by, CutBy::Denied(_)) && it.protocol == 17), "{cuts:#?}");
+}
+
+/// What the node sends meets no hook of the table, and a segment in the middle of a connection that nobody tracks opens one.
+#[test]
+fn a_connection_to_a_server_of_the_node_stays_cut_when_the_server_goes_on() {
+    let Some(ground) = Ground::create() else { return };
+    let (agent, _events) = ground.start().unwrap();
+    apply_nothing(&agent);
+    let listener = ground.node.run(|| TcpListener::bind((NODE, 9000)).unwrap()).unwrap();
+    let mut client = ground.pod.run(|| TcpStream::connect((NODE, 9000)).unwrap()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    let mut heard = |from: &mut TcpStream, to: &mut TcpStream| {
+        to.set_read_timeout(Some(Duration::from_millis(700))).unwrap();
+        from.write_all(b"word").unwrap();
+        to.read(&mut [0; 64]).is_ok()
+    };
+    assert!(heard(&mut client, &mut server) && heard(&mut server, &mut client));
+    apply(&agent, &[80]);
+    assert_eq!(agent.await_sweep(DEADLINE), Swept::All);
+    for _ in 0..2 {
+        assert!(!heard(&mut server, &mut client) && !heard(&mut client, &mut server));
+    }
+    drop(agent);
+    let (agent, _events) = ground.start().unwrap();
+    apply(&agent, &[80]);
+    assert!(!heard(&mut server, &mut client) && !heard(&mut client, &mut server));
+    // Another change that denies it, and one that does not: only then is it forgotten that it was cut.
+    apply(&agent, &[81]);
+    assert!(!heard(&mut server, &mut client) && !heard(&mut client, &mut server));
+    apply_nothing(&agent);
+    assert_eq!(agent.await_sweep(DEADLINE), Swept::All);
+    let deadline = Instant::now() + DEADLINE;
+    while !heard(&mut server, &mut client) {
+        assert!(Instant::now() < deadline);
+    }
 }
 
 /// The next who has the address may not go on with what this one has left, and nobody has been told of either yet.

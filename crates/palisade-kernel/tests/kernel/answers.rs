@@ -60,6 +60,8 @@ fn the_table_holds_what_was_asked_for_last() {
                 let element = format!("{} . {} . udp . {} . {} : goto denied-{origin:08x}", from.ip(), to.ip(), from.port(), to.port());
                 assert!(lists(&element), "{element}\n{:?}", nft(&["list", "table", "inet", "palisade-answers"], ""));
             }
+            // Whoever comes later finds them.
+            assert_eq!(Answers::open().unwrap().found(), Ok(wanted.keys().copied().collect()));
             assert_eq!(answers.check(), Ok(Restored::No));
             if nft(&["delete", "table", "inet", "palisade-answers"], "").is_some() {
                 assert_eq!(answers.check(), Ok(Restored::Yes));
@@ -75,6 +77,7 @@ fn the_table_holds_what_was_asked_for_last() {
         // A later agent knows nothing of it, and takes it away.
         Answers::open().unwrap().replace(&BTreeMap::new()).unwrap();
         assert!(nft(&["list", "ruleset"], "").is_none_or(|it| it.is_empty()));
+        assert_eq!(Answers::open().unwrap().found(), Ok(Default::default()));
         assert_eq!(answers.check(), Ok(Restored::Yes));
         answers.replace(&BTreeMap::new()).unwrap();
         assert!(nft(&["list", "ruleset"], "").is_none_or(|it| it.is_empty()));

@@ -365,6 +365,39 @@ fn datagrams_of_both_ends_do_not_answer_each_other_after_the_cut() {
     }
 }
 
+/// An agent that comes after another knows of what was cut only what the kernel has.
+#[test]
+fn datagrams_of_both_ends_stay_cut_when_agents_come_and_go() {
+    if !is_root() {
+        return;
+    }
+    let after = [client(), called_by("server", &["other"])];
+    let mut world = World::up(Nodes::Two, PodNetwork::Routed, Established::Cut, &[client(), called_by("server", &["client", "other"])]);
+    let cut = [world.talk("client", Protocol::Udp, By::Pod)];
+    let stop = Flag::default();
+    std::thread::scope(|scope| {
+        let (stopped, talks) = (Arc::clone(&stop.0), &cut);
+        scope.spawn(move || {
+            while !stopped.load(Ordering::SeqCst) {
+                talks.iter().for_each(Talk::send_both);
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        });
+        // Also when something below fails.
+        let _stop = stop;
+        world.apply(&after);
+        both_silent(&refs(&cut));
+        for turn in 0..5 {
+            for node in ["n1", "n2"] {
+                world.lab.restart_agent(node).unwrap();
+            }
+            world.apply(&after);
+            assert!(!cut[0].is_heard_by_any(), "restart {turn}");
+            both_silent(&refs(&cut));
+        }
+    });
+}
+
 #[test]
 fn cuts_are_told_with_pods_and_rule() {
     if is_root() {

@@ -123,6 +123,12 @@ impl Talk {
         }
     }
 
+    /// Whether either end has heard anything since the last time.
+    pub(crate) fn is_heard_by_any(&self) -> bool {
+        let [server, client] = [Side::Client, Side::Server].map(|it| self.is_heard(it));
+        server || client
+    }
+
     fn arrives(&self, from: Side) -> bool {
         let deadline = Instant::now() + LIMIT;
         while Instant::now() < deadline {

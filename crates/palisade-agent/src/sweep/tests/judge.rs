@@ -193,8 +193,14 @@ fn what_could_be_an_answer_goes_either_way_between_the_ports_that_the_node_sees(
     let mut connection = direct("10.0.0.1", "10.0.0.2", 17, Some((4000, 53)));
     // By a Service.
     connection.original.destination = address("10.96.0.1");
-    let told = |it: &Connection| answers_of(it).map(|it| format!("{} {}", it.from, it.to)).collect::<Vec<_>>();
+    let node = BTreeSet::from([address("192.168.0.1")]);
+    let told = |it: &Connection| answers_of(it, &node).iter().map(|it| format!("{} {}", it.from, it.to)).collect::<Vec<_>>();
     assert_eq!(told(&connection), ["10.0.0.2:53 10.0.0.1:4000", "10.0.0.1:4000 10.0.0.2:53"]);
+    // Both ends of an association send what keeps it alive, and conntrack begins another with it.
+    assert_eq!(told(&Connection { protocol: 132, ..connection }).len(), 2);
     assert_eq!(told(&tcp("10.0.0.1", "10.0.0.2", 80)), Vec::<String>::new());
+    // What a server of the node sends meets no other hook.
+    let to_node = Connection { protocol: 6, ..direct("10.0.0.1", "192.168.0.1", 17, Some((4000, 53))) };
+    assert_eq!(told(&to_node), ["192.168.0.1:53 10.0.0.1:4000"]);
     assert_eq!(told(&direct("10.0.0.1", "10.0.0.2", 1, None)), Vec::<String>::new());
 }
