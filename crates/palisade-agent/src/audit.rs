@@ -3,11 +3,12 @@
 //! Nothing here can change a verdict: the table has none, and whoever fails to write it has denied and allowed nothing by that.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use palisade_kernel::{Kernel, KernelError};
 use palisade_model::{Direction, Model, NodeId, PodName, Policy};
-use palisade_nft::{Audit, Becomes, Ids, Table, Transaction, Would, audit};
+use palisade_nft::{Audit, Becomes, Ids, Ruleset, Table, Transaction, Would, audit};
 use palisade_report::audited::{SeenFlow, SeenOnNode};
 use palisade_report::{Foreseen, foreseen, v1};
 
@@ -71,9 +72,14 @@ impl Watched {
         let flow = |it: &WatchedFlow| SeenFlow {
             from: it.source.address,
             to: it.destination.address,
+            from_name: called(&it.source),
+            to_name: called(&it.destination),
             protocol: protocol(it.protocol),
             port: it.port,
             direction: it.would.direction,
+            becomes: reported(it.would.becomes),
+            reason: it.would.reason.clone(),
+            instead_of: it.would.instead_of.clone(),
             connections: it.connections,
             first: it.first,
             last: it.last,
@@ -95,10 +101,7 @@ impl Told {
         let Would { set, direction, becomes, reason, instead_of } = &self.would;
         foreseen(Foreseen {
             set,
-            becomes: match becomes {
-                Becomes::Denied => v1::Becomes::Denied,
-                Becomes::Allowed => v1::Becomes::Allowed,
-            },
+            becomes: reported(*becomes),
             from: self.source.report(),
             to: self.destination.report(),
             protocol: protocol(self.protocol),
@@ -113,8 +116,15 @@ impl Told {
     }
 }
 
-/// What tells flows apart. Ends are named, so that both families of a pod are one.
-type FlowKey = (Would, String, String, u8, Option<u16>);
+fn reported(becomes: Becomes) -> v1::Becomes {
+    match becomes {
+        Becomes::Denied => v1::Becomes::Denied,
+        Becomes::Allowed => v1::Becomes::Allowed,
+    }
+}
+
+/// What tells flows apart. Ends are named: an address may be that of another pod later.
+type FlowKey = (Would, (String, IpAddr), (String, IpAddr), u8, Option<u16>);
 
 /// Keeps the audit of one node.
 #[derive(Debug, Default)]
@@ -194,7 +204,8 @@ impl Keeper {
             Ok(Some(_)) | Err(KernelError::Foreign { .. }) => Checked::WasChanged,
             Err(error) => return Err(error),
         };
-        kernel.commit(&Transaction::load_into(Table::Audit, &wanted.ruleset))?;
+        let ruleset = wanted.ruleset.clone();
+        self.load(kernel, &ruleset)?;
         self.standing = Standing::AsLeft;
         Ok(checked)
     }
@@ -209,7 +220,8 @@ impl Keeper {
         let would = self.woulds.get(&origin)?.clone();
         let (source, destination) = (names.side(tuple.source), names.side(tuple.destination));
         let (source_port, port) = (tuple.ports.map(|it| it.0), tuple.ports.map(|it| it.1));
-        let key = (would.clone(), called(&source), called(&destination), tuple.protocol, port);
+        let end = |it: &Side| (called(it), it.address);
+        let key = (would.clone(), end(&source), end(&destination), tuple.protocol, port);
         match (self.flows.len() < FLOWS, self.flows.get_mut(&key)) {
             (_, Some(flow)) => {
                 flow.connections += 1;
@@ -255,17 +267,23 @@ impl Keeper {
     }
 
     fn write<K: Kernel>(&mut self, kernel: &mut K, wanted: Option<&Audit>) -> Result<(), KernelError> {
-        let load = |audit: &Audit| Transaction::load_into(Table::Audit, &audit.ruleset);
         match (&self.wanted, wanted, self.standing) {
             (None, None, Standing::AsLeft) => Ok(()),
             (_, None, _) => kernel.commit(&Transaction::unload_of(Table::Audit)),
             (Some(before), Some(wanted), Standing::AsLeft) => {
                 let changes = Transaction { table: Table::Audit, ..wanted.ruleset.changes_since(&before.ruleset) };
                 // What somebody else did to it is undone by writing all of it.
-                kernel.commit(&changes).or_else(|_| kernel.commit(&load(wanted)))
+                kernel.commit(&changes).or_else(|_| self.load(kernel, &wanted.ruleset))
             }
-            (_, Some(wanted), _) => kernel.commit(&load(wanted)),
+            (_, Some(wanted), _) => self.load(kernel, &wanted.ruleset),
         }
+    }
+
+    /// Writes all of the table. Its counters begin anew.
+    fn load<K: Kernel>(&mut self, kernel: &mut K, ruleset: &Ruleset) -> Result<(), KernelError> {
+        kernel.commit(&Transaction::load_into(Table::Audit, ruleset))?;
+        self.subjects.shown.values_mut().for_each(|(_, packets)| *packets = 0);
+        Ok(())
     }
 
     /// Begins anew with sets that are not what they were: what was seen before was the answer to another question.

@@ -23,6 +23,11 @@ impl Default for Controller {
 }
 
 impl Controller {
+    /// The name that a label must have to be this controller's, where it switches a policy off.
+    pub(crate) fn instead_of(&self, label: &str) -> Option<&str> {
+        self.names.first().map(AsRef::as_ref).filter(|_| self.disabled.contains(label))
+    }
+
     /// One that answers to these names. The message says why a name cannot be one.
     pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Controller, String> {
         Controller::named_and_disabled(names, DISABLED_VALUES.iter().copied())
@@ -208,6 +213,7 @@ mod tests {
         assert!(both.is_disabled("off") && both.is_disabled("none") && !both.is_disabled("one"));
         assert!(Controller::named_and_disabled(["one", "off"], ["off"]).unwrap_err().contains("`off`"));
         assert!(Controller::named_and_disabled(["none"], ["off"]).is_ok());
+        assert_eq!(["off", "none", "one", "other"].map(|it| both.instead_of(it)), [Some("one"), Some("one"), None, None]);
     }
 
     fn read(annotations: &str, label: Option<&str>) -> crate::Snapshot {

@@ -47,6 +47,8 @@ pub struct Audited {
     pub policy: PolicyRef,
     /// The controller that it is for; none for all.
     pub controller: Option<Box<str>>,
+    /// The controller that it must be for to count here, where it is switched off.
+    pub promoted_as: Option<Box<str>>,
 }
 
 impl Index {
@@ -114,7 +116,13 @@ impl Index {
                     if label.is_none() {
                         diagnostics.push(Controller::audited_by_some(key, self.sources.location(key)));
                     }
-                    audited.push(Audited { set: set.into(), policy: policy.origin.clone(), controller: label.map(Into::into) });
+                    let promoted_as = label.and_then(|it| self.controller.instead_of(it)).map(Into::into);
+                    audited.push(Audited {
+                        set: set.into(),
+                        policy: policy.origin.clone(),
+                        controller: label.map(Into::into),
+                        promoted_as,
+                    });
                     model.audited.entry(set.into()).or_default().push(policy);
                 }
                 ReadAs::Counting | ReadAs::Foreign(_) => {

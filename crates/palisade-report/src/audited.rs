@@ -69,12 +69,22 @@ pub struct SeenFlow {
     pub from: IpAddr,
     /// The destination.
     pub to: IpAddr,
+    /// Who had the source's address then: a pod, a node, or nobody that is known.
+    pub from_name: String,
+    /// The same of the destination.
+    pub to_name: String,
     /// The IP protocol.
     pub protocol: Protocol,
     /// The destination's port.
     pub port: Option<u16>,
     /// The direction that said so.
     pub direction: Direction,
+    /// What it would have become then.
+    pub becomes: v1::Becomes,
+    /// What would have decided then.
+    pub reason: Reason,
+    /// What decided then.
+    pub instead_of: Reason,
     /// How many.
     pub connections: u64,
     /// From 1970 on.
@@ -90,10 +100,7 @@ pub fn foreseen(it: Foreseen<'_>) -> v1::Would {
         Reason::Isolated(policies) => (None, policies.iter().map(written_policy).collect()),
         Reason::NotAPod | Reason::Itself | Reason::OwnNode | Reason::Default => (None, Vec::new()),
     };
-    let (then, today) = match it.becomes {
-        v1::Becomes::Denied => ("denies", "accepts"),
-        v1::Becomes::Allowed => ("accepts", "denies"),
-    };
+    let (then, today) = verbs(it.becomes);
     v1::Would {
         api_version: v1::API_VERSION.to_owned(),
         kind: "Would".to_owned(),
@@ -120,6 +127,14 @@ pub(crate) fn told(it: &v1::Would) -> String {
     let traffic = traffic(&it.protocol, it.port, it.icmp);
     let v1::Would { set, direction, sentence, today, .. } = it;
     format!("{} → {} {traffic}  {set}: {direction}: {sentence} (today: {today})", side(&it.from), side(&it.to))
+}
+
+/// What is done then, and what is done today.
+fn verbs(becomes: v1::Becomes) -> (&'static str, &'static str) {
+    match becomes {
+        v1::Becomes::Denied => ("denies", "accepts"),
+        v1::Becomes::Allowed => ("accepts", "denies"),
+    }
 }
 
 fn sentence(reason: &Reason, direction: Direction, verb: &str) -> String {
@@ -153,8 +168,8 @@ struct Asked<'s> {
     with: Model,
 }
 
-/// Ends by their names, and the traffic.
-type Key = (String, String, Protocol, Option<u16>);
+/// Ends by the names that they had, the traffic, and their addresses: policy may treat both families of a pod differently.
+type Key = (String, String, Protocol, Option<u16>, IpAddr, IpAddr);
 
 impl Asked<'_> {
     fn report(&self, name: &str, policies: &[Policy], seen: &[&SeenOnNode], now: Duration) -> v1::AuditSet {
@@ -184,7 +199,7 @@ impl Asked<'_> {
     fn by_ends<'f>(&self, seen: &[&'f SeenOnNode]) -> BTreeMap<Key, Vec<&'f SeenFlow>> {
         let mut found: BTreeMap<Key, Vec<&SeenFlow>> = BTreeMap::new();
         for flow in seen.iter().flat_map(|it| &it.flows) {
-            let key = (self.called(flow.from), self.called(flow.to), flow.protocol, flow.port);
+            let key = (flow.from_name.clone(), flow.to_name.clone(), flow.protocol, flow.port, flow.from, flow.to);
             found.entry(key).or_default().push(flow);
         }
         found
@@ -201,10 +216,30 @@ impl Asked<'_> {
     }
 
     /// Asks what would become of connections, and puts them where they belong.
-    fn sort_in(&self, set: &mut v1::AuditSet, (from, to, protocol, port): Key, flows: &[&SeenFlow]) {
-        let Some(first) = flows.first() else { return };
+    fn sort_in(&self, set: &mut v1::AuditSet, (from, to, protocol, port, source, destination): Key, flows: &[&SeenFlow]) {
+        // Each direction counts every connection that gets that far.
+        let each = Direction::BOTH.map(|it| flows.iter().filter(|flow| flow.direction == it).map(|flow| flow.connections).sum::<u64>());
+        let [egress, ingress] = each;
+        let told = |turns: Vec<v1::AuditTurn>| v1::AuditFlow {
+            from: self.now_or_gone(&from, source),
+            to: self.now_or_gone(&to, destination),
+            protocol: protocol.to_string(),
+            port,
+            connections: egress.max(ingress),
+            first: flows.iter().map(|it| it.first.as_secs()).min().unwrap_or(0),
+            last: flows.iter().map(|it| it.last.as_secs()).max().unwrap_or(0),
+            turns,
+            still_denied: None,
+        };
+        if self.called(source) != from || self.called(destination) != to {
+            // Of who had the address then nothing else is known.
+            let turns: Vec<v1::AuditTurn> = Direction::BOTH.into_iter().filter_map(|it| self.turn_then(flows, it)).collect();
+            let denied = turns.iter().any(|it| it.becomes == v1::Becomes::Denied);
+            put(if denied { &mut set.breaks } else { &mut set.opens }, told(turns));
+            return;
+        }
         let end = |address| End { place: self.with.place_of(address), address: Some(address) };
-        let (source, destination) = (end(first.from), end(first.to));
+        let (source, destination) = (end(source), end(destination));
         // Its own address never leaves a pod: only a Service leads it back to itself.
         let path = if source.place == destination.place { Path::Service } else { Path::Direct };
         let flow = Flow { from: source, to: destination, protocol, port, path };
@@ -214,46 +249,48 @@ impl Asked<'_> {
             set.outdated += 1;
             return;
         }
-        // Each direction counts every connection that gets that far.
-        let each = Direction::BOTH.map(|it| flows.iter().filter(|flow| flow.direction == it).map(|flow| flow.connections).sum::<u64>());
-        let [egress, ingress] = each;
-        let told = v1::AuditFlow {
-            from,
-            to,
-            protocol: protocol.to_string(),
-            port,
-            connections: egress.max(ingress),
-            first: flows.iter().map(|it| it.first.as_secs()).min().unwrap_or(0),
-            last: flows.iter().map(|it| it.last.as_secs()).max().unwrap_or(0),
-            turns,
-            still_denied: None,
-        };
+        let told = told(turns);
         match (today.verdict == Verdict::Accept, then.verdict == Verdict::Accept) {
-            (true, _) => set.breaks.push(told),
-            (false, true) => set.opens.push(told),
+            (true, _) => put(&mut set.breaks, told),
+            (false, true) => put(&mut set.opens, told),
             (false, false) => {
                 let by = Direction::BOTH.into_iter().find(|it| then.walks.of(*it).verdict != Verdict::Accept);
                 let still_denied = by.map(|it| format!("{it}: {}", sentence(&then.walks.of(it).reason, it, "denies")));
-                set.stays_denied.push(v1::AuditFlow { still_denied, ..told });
+                put(&mut set.stays_denied, v1::AuditFlow { still_denied, ..told });
             }
         }
     }
 
+    fn now_or_gone(&self, name: &str, address: IpAddr) -> String {
+        if self.called(address) == name { name.to_owned() } else { format!("{name} (gone)") }
+    }
+
     fn turn(&self, today: &Decision, then: &Decision, direction: Direction) -> Option<v1::AuditTurn> {
         let (today, then) = (today.walks.of(direction), then.walks.of(direction));
-        let (becomes, verb, instead) = match (today.verdict == Verdict::Accept, then.verdict == Verdict::Accept) {
-            (true, false) => (v1::Becomes::Denied, "denies", "accepts"),
-            (false, true) => (v1::Becomes::Allowed, "accepts", "denies"),
+        let becomes = match (today.verdict == Verdict::Accept, then.verdict == Verdict::Accept) {
+            (true, false) => v1::Becomes::Denied,
+            (false, true) => v1::Becomes::Allowed,
             (true, true) | (false, false) => return None,
         };
-        Some(v1::AuditTurn {
+        Some(self.turned(direction, becomes, &then.reason, &today.reason))
+    }
+
+    /// What was logged last in a direction.
+    fn turn_then(&self, flows: &[&SeenFlow], direction: Direction) -> Option<v1::AuditTurn> {
+        let last = flows.iter().filter(|it| it.direction == direction).max_by_key(|it| it.last)?;
+        Some(self.turned(direction, last.becomes, &last.reason, &last.instead_of))
+    }
+
+    fn turned(&self, direction: Direction, becomes: v1::Becomes, reason: &Reason, instead_of: &Reason) -> v1::AuditTurn {
+        let (then, today) = verbs(becomes);
+        v1::AuditTurn {
             direction: direction.to_string(),
             becomes,
-            reason: then.reason.to_string(),
-            sentence: sentence(&then.reason, direction, verb),
-            today: sentence(&today.reason, direction, instead),
-            place: self.place(&then.reason),
-        })
+            reason: reason.to_string(),
+            sentence: sentence(reason, direction, then),
+            today: sentence(instead_of, direction, today),
+            place: self.place(reason),
+        }
     }
 
     fn place(&self, reason: &Reason) -> Option<v1::Place> {
@@ -299,6 +336,20 @@ impl Asked<'_> {
     }
 }
 
+/// Adds a row, or to the one before where that says the same: of the other family, or of another address.
+fn put(rows: &mut Vec<v1::AuditFlow>, row: v1::AuditFlow) {
+    let (connections, first, last) = (row.connections, row.first, row.last);
+    match rows.last_mut() {
+        Some(before)
+            if *before == (v1::AuditFlow { connections: before.connections, first: before.first, last: before.last, ..row.clone() }) =>
+        {
+            before.connections += connections;
+            (before.first, before.last) = (before.first.min(first), before.last.max(last));
+        }
+        Some(_) | None => rows.push(row),
+    }
+}
+
 fn rule_place(sources: &Sources, rule: &RuleRef) -> Option<v1::Place> {
     locate::mark(sources, rule, &[locate::rule_path(rule)], String::new()).map(|it| it.place)
 }
@@ -314,8 +365,8 @@ fn promote(origin: &PolicyRef, read: Option<&Audited>) -> Vec<String> {
     };
     let namespace = origin.namespace.as_ref().map(|it| format!(" -n {it}")).unwrap_or_default();
     let object = format!("{resource} {}{namespace}", origin.name);
-    let off = read.and_then(|it| it.controller.as_deref()).filter(|it| names::DISABLED_VALUES.contains(it));
-    let label = off.map(|_| format!("kubectl label {object} {}={} --overwrite", names::CONTROLLER_LABEL, names::CONTROLLER_NAME));
+    let label = read.and_then(|it| it.promoted_as.as_deref());
+    let label = label.map(|name| format!("kubectl label {object} {}={name} --overwrite", names::CONTROLLER_LABEL));
     let mode = format!("kubectl annotate {object} {}- {}-", names::MODE, names::AUDIT_SET);
     label.into_iter().chain([mode]).collect()
 }
@@ -361,7 +412,8 @@ fn set_text(it: &v1::AuditSet) -> String {
     out.push_str("\nto enforce it\n");
     for policy in &it.policies {
         out.extend(policy.promote.iter().map(|it| format!("  {it}\n")));
-        let at = policy.place.as_ref().map(|it| format!("  or remove `{}` at {}:{}\n", names::MODE, it.file, it.line));
+        let label = if policy.promote.len() > 1 { ", and give it the label above" } else { "" };
+        let at = policy.place.as_ref().map(|it| format!("  or remove `{}` at {}:{}{label}\n", names::MODE, it.file, it.line));
         out.push_str(&at.unwrap_or_default());
     }
     out

@@ -65,9 +65,15 @@ fn what_somebody_else_did_to_the_table_is_undone() {
     assert_eq!(keeper.check(&mut kernel), Ok(Checked::NothingWanted));
     keeper.apply(&mut kernel, &model(&["s"]), NodeId(0), SECOND);
     assert_eq!(keeper.check(&mut kernel), Ok(Checked::Intact));
+    let (chain, (subject, _)) = keeper.subjects.shown.iter().next().map(|(chain, it)| (chain.clone(), it.clone())).unwrap();
     for (change, expected) in [(Change::FlushTable, Checked::WasChanged), (Change::DeleteTable, Checked::WasRemoved)] {
         kernel.commit(&Transaction { table: Table::Audit, changes: vec![change] }).unwrap();
+        // Counters of the new table begin anew, whatever the old ones showed.
+        let counted = keeper.subjects.counted[&subject];
+        keeper.subjects.show(&chain, 5);
         assert_eq!((keeper.check(&mut kernel), held(&mut kernel, &keeper)), (Ok(expected), true));
+        keeper.subjects.show(&chain, 5);
+        assert_eq!(keeper.subjects.counted[&subject], counted + 10);
     }
     // And by the next change, if it does not fit what is there.
     kernel.commit(&Transaction::unload_of(Table::Audit)).unwrap();

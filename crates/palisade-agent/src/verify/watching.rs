@@ -105,7 +105,8 @@ impl Watching {
             namespace.run(|| -> Result<_, KernelError> { Ok((Namespace::current()?, Watch::open()?, Links::open()?)) })??;
         let about = About { pods: None, present: BTreeMap::new(), kernel: links };
         let shared = Arc::new(Shared { about: Mutex::new(about), stop: AtomicBool::new(false) });
-        let worker = Worker { shared: Arc::clone(&shared), watch, tables, told: BTreeSet::new(), failure: None, unsteady: 0 };
+        let worker =
+            Worker { shared: Arc::clone(&shared), watch, tables, told: BTreeSet::new(), failure: None, unsteady: 0, unheard: Stirred::No };
         let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(move || match here.enter() {
             Ok(()) => worker.work(report),
             Err(error) => report(Seen::Failed(error)),
@@ -149,6 +150,8 @@ struct Worker {
     failure: Option<KernelError>,
     /// How many looks in a row met tables or links that changed meanwhile.
     unsteady: usize,
+    /// Whether links changed since it was last found out which went.
+    unheard: Stirred,
 }
 
 impl Worker {
@@ -177,14 +180,19 @@ impl Worker {
     }
 
     fn hear(&mut self, report: &impl Fn(Seen)) -> Result<Stirred, KernelError> {
-        let links = self.watch.stirred()?;
-        if links == Stirred::Yes {
+        let heard = self.watch.stirred();
+        // What could not be heard may be that a link went.
+        if !matches!(heard, Ok(Stirred::No)) {
+            self.unheard = Stirred::Yes;
+        }
+        if self.unheard == Stirred::Yes {
             let left = self.shared.about().left()?;
+            self.unheard = Stirred::No;
             if !left.is_empty() {
                 report(Seen::Left(left));
             }
         }
-        Ok(if self.tables.swap(false, Ordering::Relaxed) { Stirred::Yes } else { links })
+        Ok(if self.tables.swap(false, Ordering::Relaxed) { Stirred::Yes } else { heard? })
     }
 
     /// Looks at everything. Says whether that must be done again soon.

@@ -82,7 +82,7 @@ fn a_connection_to_a_server_of_the_node_stays_cut_when_the_server_goes_on() {
     let listener = ground.node.run(|| TcpListener::bind((NODE, 9000)).unwrap()).unwrap();
     let mut client = ground.pod.run(|| TcpStream::connect((NODE, 9000)).unwrap()).unwrap();
     let (mut server, _) = listener.accept().unwrap();
-    let mut heard = |from: &mut TcpStream, to: &mut TcpStream| {
+    let heard = |from: &mut TcpStream, to: &mut TcpStream| {
         to.set_read_timeout(Some(Duration::from_millis(700))).unwrap();
         from.write_all(b"word").unwrap();
         to.read(&mut [0; 64]).is_ok()
