@@ -49,7 +49,11 @@ impl Shut {
     pub(crate) fn open() -> Result<Shut, KernelError> {
         let mut answers = Answers::open()?;
         // Until all connections were looked at, only the table knows of them.
-        let remembered = answers.found()?;
+        let remembered = match answers.found() {
+            // Nobody of ours has written it. It is made anew with what is remembered first.
+            Err(KernelError::Truncated(_)) => BTreeSet::new(),
+            found => found?,
+        };
         Ok(Shut { answers, remembered, table: Table::Inherited })
     }
 

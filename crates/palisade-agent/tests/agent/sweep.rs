@@ -108,6 +108,19 @@ fn a_connection_to_a_server_of_the_node_stays_cut_when_the_server_goes_on() {
     }
 }
 
+#[test]
+fn a_table_of_answers_that_is_not_ours_keeps_no_agent_from_starting() {
+    let Some(ground) = Ground::create() else { return };
+    let map = "add table inet palisade-answers\nadd map inet palisade-answers answers4 { type ipv4_addr : verdict; }";
+    if ground.try_nft(&format!("{map}\nadd element inet palisade-answers answers4 {{ 10.0.0.1 : drop }}")).is_err() {
+        say("skipped: nft is not installed");
+        return;
+    }
+    let (agent, _events) = ground.start().unwrap();
+    apply_nothing(&agent);
+    assert!(ground.try_nft("list table inet palisade-answers").is_err());
+}
+
 /// The next who has the address may not go on with what this one has left, and nobody has been told of either yet.
 #[test]
 fn what_a_pod_has_left_ends_with_its_link() {
