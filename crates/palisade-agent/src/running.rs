@@ -287,8 +287,9 @@ impl Running {
             sweeper.make_way(&view, &*self.report);
         }
         let mut agent = lock(&self.shared.agent);
-        // What the other table cannot see must not come in before it is in force.
-        let framed = lock(&self.shared.frames).replace(&links.values().cloned().collect());
+        // What the other table cannot see must not come in before it is in force, and not while it still counts.
+        let devices: BTreeSet<String> = links.values().cloned().collect();
+        let framed = lock(&self.shared.frames).add(&devices);
         framed.map_err(|error| {
             let mut counts = lock(&self.shared.counts);
             counts.failed(&error);
@@ -302,6 +303,10 @@ impl Running {
         let applied = agent.enforce(model, node, links.clone())?;
         names.follow(Arc::clone(&view), &before, agent.origins());
         drop(names);
+        if let Err(error) = lock(&self.shared.frames).replace(&devices) {
+            lock(&self.shared.counts).failed(&error);
+            (self.report)(Event::Failed(error.to_string()));
+        }
         if let Applied::TakenOver(layout) = applied {
             (self.report)(Event::Noticed(Notice::TookOver(layout)));
         }

@@ -2,19 +2,25 @@
 //!
 //! A frame with VLAN tags does not meet a chain of the family `inet`, but the kernel takes tags of VLAN 0 off and hands on what is inside, whatever its
 //! source. Only the family `netdev` sees it, so this is a table of its own: `netdev palisade`, one rule, no policy in it.
+//!
+//! INVARIANT: a link that stays always has a chain. Links that come get one of their own, and one that some links leave goes after packets have met
+//! another for the rest: to delete and to add in one commit lets packets through that are on their way.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use palisade_netlink::{Attributes, Writer};
+use palisade_netlink::{Attributes, Odd, Writer};
 use palisade_nft::Object;
 use palisade_nft::uapi::{chain, data, flag, message, rule, table};
 
 use crate::dump::steady;
 use crate::error::KernelError;
+use crate::grace::grace;
 use crate::socket::{Question, Socket, Unanswered};
 use crate::transaction::Transaction;
 
 const TABLE: &str = "palisade";
+/// What the names of chains begin with.
+const NAME: &str = "frames-";
 /// `NFPROTO_NETDEV`.
 const NETDEV: u8 = 5;
 /// `NF_NETDEV_INGRESS`.
@@ -39,7 +45,18 @@ pub struct Frames {
 enum Wanted {
     Nothing,
     Unwritten(BTreeSet<String>),
-    Written(BTreeSet<String>),
+    /// By the chains that have them.
+    Written(Vec<Chain>),
+}
+
+impl Wanted {
+    fn links(&self) -> BTreeSet<String> {
+        match self {
+            Wanted::Nothing => BTreeSet::new(),
+            Wanted::Unwritten(links) => links.clone(),
+            Wanted::Written(chains) => links_of(chains),
+        }
+    }
 }
 
 impl Frames {
@@ -54,44 +71,72 @@ impl Frames {
 
     /// Lets only plain frames in from these links, and asks nothing of any other. Writes nothing if that is so already.
     pub fn replace(&mut self, links: &BTreeSet<String>) -> Result<(), KernelError> {
-        match &self.wanted {
-            Wanted::Written(written) if written == links => Ok(()),
-            Wanted::Nothing | Wanted::Unwritten(_) | Wanted::Written(_) => self.write(links.clone()),
+        let chains = match &self.wanted {
+            Wanted::Written(chains) => Some(chains.clone()),
+            // Whoever was here before has left it.
+            Wanted::Nothing => self.raw()?.chains()?,
+            Wanted::Unwritten(_) => None,
+        };
+        self.wanted = Wanted::Unwritten(links.clone());
+        match chains {
+            Some(chains) => self.change(chains, links),
+            None => self.write(links),
         }
+    }
+
+    /// The same of these links besides those that were asked for before.
+    pub fn add(&mut self, links: &BTreeSet<String>) -> Result<(), KernelError> {
+        let all = self.wanted.links().union(links).cloned().collect();
+        self.replace(&all)
     }
 
     /// Looks whether the table is what is wanted, and puts it back if not. Says whether it had to.
     pub fn check(&mut self) -> Result<Restored, KernelError> {
-        let (Wanted::Unwritten(links) | Wanted::Written(links)) = &self.wanted else { return Ok(Restored::No) };
-        let links = links.clone();
-        if self.is_written(&links)? {
+        if matches!(self.wanted, Wanted::Nothing) {
             return Ok(Restored::No);
         }
-        self.write(links)?;
+        let links = self.wanted.links();
+        if let Some(chains) = self.raw()?.chains()?.filter(|it| links_of(it) == links) {
+            self.wanted = Wanted::Written(chains);
+            return Ok(Restored::No);
+        }
+        self.write(&links)?;
         Ok(Restored::Yes)
     }
 
-    fn write(&mut self, links: BTreeSet<String>) -> Result<(), KernelError> {
+    /// Makes the table anew, whatever is there.
+    fn write(&mut self, links: &BTreeSet<String>) -> Result<(), KernelError> {
         let mut transaction = Transaction::new(NETDEV, self.socket.sequence());
-        add_table(&mut transaction);
-        transaction.push(Object::Table, message::DELETE_TABLE, 0, |writer| writer.text(table::NAME, TABLE));
-        if !links.is_empty() {
-            add_table(&mut transaction);
-        }
-        for Chain { name, links } in chains(&links) {
-            transaction.push(Object::Chain(name.clone()), message::NEW_CHAIN, flag::CREATE, |writer| write_chain(writer, &name, &links));
-            let object = Object::Rule { chain: name.clone(), index: 0 };
-            transaction.push(object, message::NEW_RULE, flag::CREATE | flag::APPEND, |writer| write_rule(writer, &name));
-        }
-        self.wanted = Wanted::Unwritten(links.clone());
+        remove_table(&mut transaction);
+        let chains = chains(links, &[]);
+        add_chains(&mut transaction, &chains);
         self.socket.commit(&transaction.finish()?)?;
-        self.wanted = Wanted::Written(links);
+        self.wanted = Wanted::Written(chains);
         Ok(())
     }
 
-    /// Whether the kernel has what would be written for these links, and nothing else in the table.
-    fn is_written(&mut self, links: &BTreeSet<String>) -> Result<bool, KernelError> {
-        self.raw()?.is_for(links)
+    /// From these chains to those for other links. None of a link that stays is missing at any time.
+    fn change(&mut self, before: Vec<Chain>, links: &BTreeSet<String>) -> Result<(), KernelError> {
+        let (stay, go): (Vec<Chain>, Vec<Chain>) = before.iter().cloned().partition(|it| it.links.is_subset(links));
+        let come = chains(&links.difference(&links_of(&stay)).cloned().collect(), &before);
+        if !come.is_empty() {
+            let mut transaction = Transaction::new(NETDEV, self.socket.sequence());
+            add_chains(&mut transaction, &come);
+            self.socket.commit(&transaction.finish()?)?;
+        }
+        if !go.is_empty() {
+            if !come.is_empty() {
+                grace()?;
+            }
+            let mut transaction = Transaction::new(NETDEV, self.socket.sequence());
+            match links.is_empty() {
+                true => remove_table(&mut transaction),
+                false => go.iter().for_each(|it| remove_chain(&mut transaction, &it.name())),
+            }
+            self.socket.commit(&transaction.finish()?)?;
+        }
+        self.wanted = Wanted::Written(stay.into_iter().chain(come).collect());
+        Ok(())
     }
 
     /// The table as the kernel tells it, in one state of it.
@@ -141,13 +186,25 @@ pub struct FramesDump {
 }
 
 impl FramesDump {
-    /// Whether it is what would be written for these links, and has nothing else.
+    /// Whether it is one of those that are written for these links, and has nothing else.
     pub fn is_for(&self, links: &BTreeSet<String>) -> Result<bool, KernelError> {
-        let chains = chains(links);
-        let wanted_chains: Result<Vec<_>, _> = chains.iter().map(|it| body(|writer| write_chain(writer, &it.name, &it.links))).collect();
-        let wanted_rules: Result<Vec<_>, _> = chains.iter().map(|it| body(|writer| write_rule(writer, &it.name))).collect();
-        let wanted_table = if links.is_empty() { Vec::new() } else { vec![body(write_table)?] };
-        Ok(all_say(&self.tables, &wanted_table) && all_say(&self.chains, &wanted_chains?) && all_say(&self.rules, &wanted_rules?))
+        Ok(self.chains()?.is_some_and(|it| links_of(&it) == *links))
+    }
+
+    /// Its chains, if all that it has is as it would be written for some links.
+    fn chains(&self) -> Result<Option<Vec<Chain>>, KernelError> {
+        // The links of a chain in the order that the kernel tells them.
+        let Ok(named) = self.chains.iter().map(|it| read_chain(it)).collect::<Result<Vec<_>, Odd>>() else { return Ok(None) };
+        let (mut wanted_chains, mut wanted_rules, mut chains) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, links) in named {
+            let chain = Chain { number, links: links.iter().cloned().collect() };
+            wanted_chains.push(body(|writer| write_chain(writer, &chain.name(), &links))?);
+            wanted_rules.push(body(|writer| write_rule(writer, &chain.name()))?);
+            chains.push(chain);
+        }
+        let wanted_table = if chains.is_empty() { Vec::new() } else { vec![body(write_table)?] };
+        let ours = all_say(&self.tables, &wanted_table) && all_say(&self.chains, &wanted_chains) && all_say(&self.rules, &wanted_rules);
+        Ok(ours.then_some(chains))
     }
 }
 
@@ -167,17 +224,38 @@ pub enum Restored {
 }
 
 /// One chain, with as many links as it takes.
-struct Chain<'a> {
-    name: String,
-    links: Vec<&'a String>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Chain {
+    number: usize,
+    links: BTreeSet<String>,
 }
 
-fn chains(links: &BTreeSet<String>) -> Vec<Chain<'_>> {
+impl Chain {
+    fn name(&self) -> String {
+        format!("{NAME}{}", self.number)
+    }
+}
+
+/// New chains for links, with other numbers than those that are there.
+fn chains(links: &BTreeSet<String>, beside: &[Chain]) -> Vec<Chain> {
     let links: Vec<&String> = links.iter().collect();
-    (1_usize..)
-        .zip(links.chunks(DEVICES))
-        .map(|(number, links)| Chain { name: format!("frames-{number}"), links: links.to_vec() })
-        .collect()
+    let free = (1_usize..).filter(|number| beside.iter().all(|it| it.number != *number));
+    let each = free.zip(links.chunks(DEVICES));
+    each.map(|(number, links)| Chain { number, links: links.iter().copied().cloned().collect() }).collect()
+}
+
+fn links_of(chains: &[Chain]) -> BTreeSet<String> {
+    chains.iter().flat_map(|it| it.links.iter().cloned()).collect()
+}
+
+/// The number of a chain and its links, in the kernel's order.
+fn read_chain(payload: &[u8]) -> Result<(usize, Vec<String>), Odd> {
+    let odd = || Odd::new("a chain of others");
+    let from = Attributes::of_payload(payload)?;
+    let number = from.text(chain::NAME)?.strip_prefix(NAME).and_then(|it| it.parse().ok()).ok_or_else(odd)?;
+    let name = |it: &[u8]| std::str::from_utf8(it.strip_suffix(&[0]).unwrap_or(it)).map(str::to_owned).map_err(|_| odd());
+    let links = from.nest(chain::HOOK)?.nest(chain::HOOK_DEVICES)?.iter().map(|(_, it)| name(it)).collect::<Result<Vec<String>, Odd>>();
+    Ok((number, links?))
 }
 
 /// Whether what the kernel tells holds all that was written. It adds attributes of its own (handles, what was counted), but no second of a kind.
@@ -205,12 +283,43 @@ fn add_table(transaction: &mut Transaction) {
     transaction.push(Object::Table, message::NEW_TABLE, flag::CREATE, write_table);
 }
 
+/// Removes the table, whether it is there or not.
+fn remove_table(transaction: &mut Transaction) {
+    add_table(transaction);
+    transaction.push(Object::Table, message::DELETE_TABLE, 0, |writer| writer.text(table::NAME, TABLE));
+}
+
+/// Adds chains with their rule, to a table that is made for the first of them.
+fn add_chains(transaction: &mut Transaction, chains: &[Chain]) {
+    if !chains.is_empty() {
+        add_table(transaction);
+    }
+    for chain in chains {
+        let (name, links) = (chain.name(), chain.links.iter().cloned().collect::<Vec<String>>());
+        transaction.push(Object::Chain(name.clone()), message::NEW_CHAIN, flag::CREATE, |writer| write_chain(writer, &name, &links));
+        let object = Object::Rule { chain: name.clone(), index: 0 };
+        transaction.push(object, message::NEW_RULE, flag::CREATE | flag::APPEND, |writer| write_rule(writer, &name));
+    }
+}
+
+/// Its rule goes first: a chain that has rules is not deleted.
+fn remove_chain(transaction: &mut Transaction, name: &str) {
+    transaction.push(Object::Chain(name.to_owned()), message::DELETE_RULE, 0, |writer| {
+        writer.text(rule::TABLE, TABLE);
+        writer.text(rule::CHAIN, name);
+    });
+    transaction.push(Object::Chain(name.to_owned()), message::DELETE_CHAIN, 0, |writer| {
+        writer.text(chain::TABLE, TABLE);
+        writer.text(chain::NAME, name);
+    });
+}
+
 fn write_table(writer: &mut Writer) {
     writer.text(table::NAME, TABLE);
     writer.u32(table::FLAGS, 0);
 }
 
-fn write_chain(writer: &mut Writer, name: &str, links: &[&String]) {
+fn write_chain(writer: &mut Writer, name: &str, links: &[String]) {
     writer.text(chain::TABLE, TABLE);
     writer.text(chain::NAME, name);
     writer.text(chain::TYPE, "filter");

@@ -94,6 +94,39 @@ fn a_frame_with_tags_brings_no_foreign_source_in() {
     assert_eq!(left.as_deref(), Some(""));
 }
 
+/// What counts on is the same rule.
+#[test]
+fn a_link_that_stays_keeps_a_chain_while_others_come_and_go() {
+    let Some(cluster) = Cluster::create(3) else { return };
+    let links = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<BTreeSet<String>>();
+    let hardware = open_links(&cluster.node).link("pod1").unwrap().hardware.unwrap();
+    let (caller, called) = (&cluster.pods[0], &cluster.pods[1]);
+    let open = || cluster.node.run(|| Frames::open().unwrap()).unwrap();
+    let listed = |chain: &str| cluster.node.run(|| nft(&["list", "chain", "netdev", "palisade", chain], "")).unwrap();
+    let mut frames = open();
+    frames.replace(&links(&["pod1"])).unwrap();
+    caller.namespace.run(|| send(hardware, 2, &datagram(called.addresses[0], 9, 1))).unwrap();
+    let counts = || listed("frames-1").is_none_or(|it| it.contains("counter packets 1"));
+    assert!(counts());
+    // One comes, one goes, and another agent goes on from there.
+    for names in [&["pod1", "pod2"][..], &["pod1"], &["pod1", "pod2", "pod3"]] {
+        frames.replace(&links(names)).unwrap();
+        assert_eq!((counts(), frames.check()), (true, Ok(Restored::No)), "{names:?}");
+        frames = open();
+        frames.replace(&links(names)).unwrap();
+        assert_eq!((counts(), frames.check()), (true, Ok(Restored::No)), "{names:?}");
+        assert!(frames.raw().unwrap().is_for(&links(names)).unwrap() && !frames.raw().unwrap().is_for(&links(&["pod2"])).unwrap());
+    }
+    // Two share a chain, and one of them goes.
+    frames.replace(&links(&["pod1", "pod2"])).unwrap();
+    let Some(all) = cluster.node.run(|| nft(&["list", "table", "netdev", "palisade"], "")).unwrap() else { return };
+    assert!(counts() && all.contains("\"pod2\"") && !all.contains("\"pod3\""), "{all}");
+    frames.add(&links(&["pod3"])).unwrap();
+    assert!(frames.raw().unwrap().is_for(&links(&["pod1", "pod2", "pod3"])).unwrap());
+    frames.replace(&links(&[])).unwrap();
+    assert_eq!(cluster.node.run(|| nft(&["list", "tables"], "")).unwrap().as_deref(), Some(""));
+}
+
 /// A dump that a change comes between says nothing about the table, and nothing is wrong with it.
 #[test]
 fn changes_of_other_tables_do_not_get_in_the_way_of_a_look() {
