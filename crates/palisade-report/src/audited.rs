@@ -232,7 +232,9 @@ impl Asked<'_> {
             (true, _) => set.breaks.push(told),
             (false, true) => set.opens.push(told),
             (false, false) => {
-                let by = Direction::BOTH.into_iter().find(|it| then.walks.of(*it).verdict != Verdict::Accept);
+                // A direction that would only begin to deny is among the turns.
+                let denies = |decision: &Decision, it: Direction| decision.walks.of(it).verdict != Verdict::Accept;
+                let by = Direction::BOTH.into_iter().find(|it| denies(&today, *it) && denies(&then, *it));
                 let still_denied = by.map(|it| format!("{it}: {}", sentence(&then.walks.of(it).reason, it, "denies")));
                 set.stays_denied.push(v1::AuditFlow { still_denied, ..told });
             }
@@ -392,5 +394,53 @@ fn lasting(seconds: u64) -> String {
         120..7200 => format!("{} min", seconds / 60),
         7200..172_800 => format!("{} h", seconds / 3600),
         _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use palisade_k8s::{Index, Text};
+
+    use super::*;
+
+    /// Two pods, and one policy for each: what `a` may call, and who may call `b`.
+    fn cluster(egress_of_a: &str, ingress_of_b: &str) -> Snapshot {
+        let pod = |name: &str, address: &str| {
+            format!(
+                "{{apiVersion: v1, kind: Pod, metadata: {{namespace: x, name: {name}, labels: {{app: {name}}}}}, status: {{podIP: {address}}}}}\n---\n"
+            )
+        };
+        let policy = |name: &str, app: &str, direction: &str, mode: &str| {
+            let annotations = if mode == "audit" { "annotations: {palisade.dev/mode: audit}, " } else { "" };
+            format!(
+                "{{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {{{annotations}namespace: x, name: {name}}}, \
+                 spec: {{podSelector: {{matchLabels: {{app: {app}}}}}, policyTypes: [{direction}]}}}}\n---\n"
+            )
+        };
+        let pods = pod("a", "10.0.0.1") + &pod("b", "10.0.0.2");
+        let policies = policy("a-calls", "a", "Egress", egress_of_a) + &policy("b-called", "b", "Ingress", ingress_of_b);
+        let mut index = Index::default();
+        index.read(Text { file: "cluster.yaml".into(), content: format!("{pods}{policies}").into() });
+        index.snapshot()
+    }
+
+    /// What still denies a call from `a` to `b` that one direction would turn to a denial.
+    fn check(snapshot: &Snapshot, turned: Direction, expected: Option<&str>) {
+        let [from, to] = ["10.0.0.1", "10.0.0.2"].map(|it| it.parse().unwrap());
+        let time = Duration::ZERO;
+        let flow =
+            SeenFlow { from, to, protocol: Protocol::TCP, port: Some(80), direction: turned, connections: 1, first: time, last: time };
+        let seen = SeenOnNode { set: "audit".into(), since: time, flows: vec![flow], subjects: BTreeMap::new(), not_kept: 0, lost: 0 };
+        let report = audit_report(snapshot, &[seen], None, time);
+        let said: Vec<Option<&str>> = report.sets.iter().flat_map(|it| &it.stays_denied).map(|it| it.still_denied.as_deref()).collect();
+        assert_eq!(said, [expected], "{}", audit_text(&report));
+    }
+
+    #[test]
+    fn what_still_denies_is_what_denies_today() {
+        let ingress = "ingress: isolated by NetworkPolicy x/b-called, no rule accepts";
+        check(&cluster("audit", "enforced"), Direction::Egress, Some(ingress));
+        let egress = "egress: isolated by NetworkPolicy x/a-calls, no rule accepts";
+        check(&cluster("enforced", "audit"), Direction::Ingress, Some(egress));
     }
 }
