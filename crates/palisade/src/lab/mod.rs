@@ -107,7 +107,7 @@ fn exit(code: u8) -> Exit {
 fn with_help(error: AskError) -> anyhow::Error {
     match error {
         AskError::NoLab(_) => anyhow!("{error}; `palisade lab up -f DIR` starts one"),
-        AskError::Ended | AskError::Io(_) => error.into(),
+        AskError::Closed | AskError::Io(_) => error.into(),
     }
 }
 
@@ -160,6 +160,6 @@ fn down(lab: &str, printer: Printer) -> Result<Outcome> {
             };
             Ok(Outcome::said(text))
         }
-        Err(error @ (AskError::Ended | AskError::Io(_))) => Err(error.into()),
+        Err(error @ (AskError::Closed | AskError::Io(_))) => Err(error.into()),
     }
 }

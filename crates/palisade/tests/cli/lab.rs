@@ -1,6 +1,9 @@
 //! `palisade lab` and the demo on real packets. Each test has a lab of its own name, and ends it whatever happens. Without root every test says
 //! so and passes.
 
+use std::io::Write as _;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::{Duration, Instant};
@@ -314,6 +317,22 @@ fn without_root_there_is_a_sentence_and_the_verdicts() {
     let demo = as_nobody(&["demo"]);
     assert_eq!(demo.status.code(), Some(0), "{demo:?}");
     snapbox::assert_data_eq!(text(&demo.stdout), file!["golden/demo-decided.txt"]);
+}
+
+/// Whoever has the name of a lab may end before it has said how to exit.
+#[test]
+fn a_lab_that_closes_the_connection_is_no_answer() {
+    let check = |name: &str, told: &'static [u8]| {
+        let address = SocketAddr::from_abstract_name(format!("palisade-lab-{name}")).unwrap();
+        let listener = UnixListener::bind_addr(&address).unwrap();
+        let server = std::thread::spawn(move || listener.accept().unwrap().0.write_all(told));
+        let run = palisade(&format!("lab status --name {name}")).assert().code(2);
+        run.stderr_eq("error: the lab closed the connection\n");
+        server.join().unwrap().unwrap();
+    };
+    check("cli-closes", b"");
+    check("cli-closes-early", b"{\"Out\":\"lab\\n\"}\n");
+    check("cli-closes-within", b"{\"Exit\":");
 }
 
 #[test]
