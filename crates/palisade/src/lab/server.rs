@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, anyhow, bail};
 use palisade_agent::{Counter, Did};
-use palisade_analysis::{Asked, Party, PortAsked};
+use palisade_analysis::{Asked, Party};
 use palisade_k8s::Snapshot;
 use palisade_lab::control::{Frame, MetricsForm, Output, ProbeRequest, Request, Wanted};
 use palisade_lab::{ClosedFor, Finding, Lab, NodeCounts, Options, PodNetwork, Speaker, Trial, WhileUnknown, everybody, trials};
@@ -18,6 +18,7 @@ use palisade_report::audited::{audit_report, audit_text};
 use palisade_report::{decisive, lab_text, metrics_text, probed, prometheus, text, v1, verdict};
 
 use crate::cli::{self, InputArgs};
+use crate::explain::port_option;
 use crate::lab::history::{Entry, History, Since};
 use crate::lab::serve::{End, reread};
 use crate::lab::{UpArgs, process};
@@ -431,12 +432,7 @@ fn arrived(report: &v1::ProbeReport) -> usize {
 fn asked(one: &ProbeRequest) -> Result<Asked> {
     let party = |text: &str| Party::parse(text).map_err(|error| anyhow!(error));
     let protocol = Protocol::parse(&one.protocol).ok_or_else(|| anyhow!("`{}`: not tcp, udp, sctp or icmp", one.protocol))?;
-    let port = match (&one.port, protocol) {
-        (Some(_), Protocol::Icmp | Protocol::Other(_)) => bail!("{protocol} has no ports; leave --port out"),
-        (None, Protocol::Port(_)) => bail!("{protocol} needs a --port"),
-        (None, Protocol::Icmp | Protocol::Other(_)) => PortAsked::None,
-        (Some(port), Protocol::Port(_)) => port.parse().map_or_else(|_| PortAsked::Name(port.clone()), PortAsked::Number),
-    };
+    let port = port_option(protocol, one.port.as_deref())?;
     Ok(Asked { from: party(&one.from)?, to: party(&one.to)?, protocol, port })
 }
 

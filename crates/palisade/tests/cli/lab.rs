@@ -80,6 +80,8 @@ fn a_lab_goes_up_answers_and_goes_down() {
     let probed = lab.says("probe", 0);
     assert!(probed.contains("80 connections tried with packets: 22 reached, 58 denied; all as policy says"), "{probed}");
     lab.says("probe --from shop/web --to svc/shop/api --port 80", 0);
+    let refused = lab.says("probe --from shop/web --to svc/shop/api --port udp/53", 2);
+    assert_eq!(refused, "error: `--port udp/53`: write `--protocol udp --port 53`\n");
     let denied = lab.says("probe --from shop/web --to shop/db --port 5432", 1);
     assert!(denied.contains("isolated for ingress by `db-from-api`"), "{denied}");
     let told = lab.says("denied", 0);
