@@ -80,6 +80,9 @@ pub(crate) fn run(args: &LintArgs) -> Result<Outcome> {
         return explain(name);
     }
     let choice = Choice::of(&args.only, &args.except)?;
+    if choice.rules().next().is_none() {
+        bail!("no rule is left to look for");
+    }
     let (index, unavailable) = input::read_objects(&args.input)?;
     let diagnostics: Vec<v1::Diagnostic> = index.snapshot().diagnostics.iter().map(v1::Diagnostic::from).collect();
     let noticed = text::diagnostics(&diagnostics);

@@ -60,7 +60,8 @@ fn rules_are_chosen_and_the_exit_code_follows_the_severity() {
     exits("--fail-on note", 1);
     exits("--only duplicate-entry", 0);
     exits("--only duplicate-entry --fail-on note", 1);
-    exits("--only duplicate-entry --except duplicate-entry --fail-on note", 0).stdout_eq("nothing found\n");
+    let nothing = exits("--only duplicate-entry --except duplicate-entry --fail-on note", 2);
+    nothing.stdout_eq("").stderr_eq("error: no rule is left to look for\n");
     exits("--only duplicat-entry", 2).stderr_eq("error: `duplicat-entry` is not a rule; did you mean `duplicate-entry`?\n");
 }
 
