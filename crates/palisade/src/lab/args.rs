@@ -143,7 +143,7 @@ Ends are written as for `palisade explain`.
 Examples:
   palisade lab probe
   palisade lab probe --from shop/web --to shop/db --port 5432
-  palisade lab probe --from 203.0.113.7 --to svc/shop/web --port 80
+  palisade lab probe --from 203.0.113.7 --to shop/web --port 8080
   palisade lab probe --from shop/web --to shop/db --protocol icmp -o json
 
 Exit codes: with --from and --to 0 reached, 1 denied; without 0 when packets do what policy says, 1 when some do not; 2 could not tell.")]

@@ -404,25 +404,29 @@ fn probe_of(trial: &Trial, finding: &Finding, called: Option<&str>) -> v1::Probe
 
 fn code(report: &v1::ProbeReport, one: bool) -> u8 {
     let denied = report.probes.iter().any(|it| it.found == v1::Found::Denied);
-    match (one, report.differ) {
-        (true, 0) => u8::from(denied),
-        (true, _) => 2,
-        (false, differ) => u8::from(differ > 0),
+    match (one, report.differ, report.unsent) {
+        (true, 0, 0) => u8::from(denied),
+        (false, 0, 0) => 0,
+        (false, 1.., _) => 1,
+        (true, ..) | (false, 0, 1..) => 2,
     }
 }
 
 pub(crate) fn count(report: &v1::ProbeReport) -> String {
     let denied = report.probes.iter().filter(|it| it.found == v1::Found::Denied).count();
-    let tried = match report.probes.len() {
-        0 => return "nothing to try: no pod of the pod network declares a port that another can call\n".to_owned(),
-        1 => "1 connection".to_owned(),
-        some => format!("{some} connections"),
+    if report.probes.is_empty() {
+        return "nothing to try: no pod of the pod network declares a port that another can call\n".to_owned();
+    }
+    let tried = report.agree + report.differ;
+    let noun = if tried == 1 { "connection" } else { "connections" };
+    let agreed = match (tried, report.differ) {
+        (0, _) => None,
+        (_, 0) => Some("all as policy says".to_owned()),
+        (_, some) => Some(format!("{some} NOT as policy says")),
     };
-    let differ = match report.differ {
-        0 => "all as policy says".to_owned(),
-        some => format!("{some} NOT as policy says"),
-    };
-    format!("{tried} tried with packets: {} reached, {denied} denied; {differ}\n", arrived(report))
+    let unsent = (report.unsent > 0).then(|| format!("{} not sent", report.unsent));
+    let rest: Vec<String> = agreed.into_iter().chain(unsent).collect();
+    format!("{tried} {noun} tried with packets: {} reached, {denied} denied; {}\n", arrived(report), rest.join("; "))
 }
 
 fn arrived(report: &v1::ProbeReport) -> usize {

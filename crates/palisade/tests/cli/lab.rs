@@ -168,6 +168,21 @@ fn a_lab_whose_files_are_lost_stays_as_it_was() {
 }
 
 #[test]
+fn a_probe_that_cannot_be_sent_counts_as_not_tried() {
+    let Some(lab) = Lab::named("cli-unsent") else { return };
+    lab.says("up -f examples/shop", 0);
+    let said = lab.says("probe --from 203.0.113.7 --to svc/shop/web --port 80", 2);
+    assert!(said.contains("NOT SENT") && !said.contains("policy says"), "{said}");
+    assert!(said.ends_with("\n0 connections tried with packets: 0 reached, 0 denied; 1 not sent\n"), "{said}");
+    let json: serde_json::Value =
+        serde_json::from_str(&lab.says("probe --from 203.0.113.7 --to svc/shop/web --port 80 -o json", 2)).unwrap();
+    assert_eq!((&json["agree"], &json["differ"], &json["unsent"]), (&0.into(), &0.into(), &1.into()), "{json:#}");
+    // The example of the help.
+    let said = lab.says("probe --from 203.0.113.7 --to shop/web --port 8080", 0);
+    assert!(said.ends_with("1 connection tried with packets: 1 reached, 0 denied; all as policy says\n"), "{said}");
+}
+
+#[test]
 fn json_of_a_lab_fits_its_schemas() {
     let Some(lab) = Lab::named("cli-json") else { return };
     lab.says("up -f examples/shop", 0);
