@@ -1,5 +1,6 @@
 //! The arguments of `palisade lab`.
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use palisade_agent::Established;
 
@@ -338,7 +339,7 @@ Examples:
 Exit codes: 0 nothing leaked and nothing was lost, 1 something did, 2 could not tell.")]
 pub(crate) struct SoakArgs {
     /// How many changes are made
-    #[arg(long, value_name = "N", default_value_t = 2_000)]
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub(crate) changes: usize,
     /// Which changes are made
     #[arg(long, value_name = "N", default_value_t = 1)]

@@ -373,6 +373,13 @@ fn changes_under_traffic_leak_and_lose_nothing() {
     }
 }
 
+#[test]
+fn a_soak_without_changes_is_refused() {
+    let run = palisade("lab soak --changes 0").assert().code(2);
+    let said = text(&run.get_output().stderr);
+    assert!(said.contains("invalid value '0' for '--changes <N>': 0 is not in 1.."), "{said}");
+}
+
 /// Two pods, and a policy that would part them.
 const WATCHED: &str = "\
 apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop, labels: {app: web}}
