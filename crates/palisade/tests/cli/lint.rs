@@ -83,6 +83,22 @@ fn repairs_are_shown_or_written_and_comments_stay() {
 }
 
 #[test]
+fn what_is_left_beside_repairs_is_said() {
+    let check = |rest: &str, expected: &str| palisade(rest).assert().code(0).stderr_eq(expected.to_owned());
+    check(&format!("{SLIPS} --fix --only duplicate-entry"), "nothing else found\n");
+    check("lint -f examples/shop --fix", "nothing found\n");
+}
+
+#[test]
+fn repairs_have_one_form() {
+    for format in ["json", "sarif"] {
+        let run = palisade(&format!("{SLIPS} --fix -o {format}")).assert().code(2).stdout_eq("");
+        let said = String::from_utf8_lossy(&run.get_output().stderr).into_owned();
+        assert!(said.contains("the argument '--fix[=<HOW>]' cannot be used with '--output <FORMAT>'"), "{said}");
+    }
+}
+
+#[test]
 fn what_cannot_be_told_exits_2() {
     let folder =
         folder(&[("a.yaml", "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec: {podSelektor: {}}\n")]);
