@@ -6,6 +6,9 @@ use palisade_agent::Established;
 
 use crate::cli::{InputArgs, Output};
 
+/// The lab that is meant without a name.
+pub(crate) const DEFAULT_NAME: &str = "default";
+
 /// A cluster of network namespaces on this machine, with real policy and real packets
 ///
 /// Makes nodes, pods and Services of ordinary manifests, enforces their policies in the kernel, and tries connections. Needs root; nothing outside of
@@ -46,7 +49,7 @@ pub(crate) enum LabCommand {
 #[derive(Args, Debug)]
 pub(crate) struct NameArgs {
     /// Which lab, where there are several
-    #[arg(long, value_name = "NAME", default_value = "default")]
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_NAME)]
     pub(crate) name: String,
 }
 

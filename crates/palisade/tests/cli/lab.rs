@@ -204,6 +204,12 @@ fn json_of_a_lab_fits_its_schemas() {
 }
 
 #[test]
+fn a_lab_that_is_not_up_is_named_in_what_starts_it() {
+    let run = palisade("lab status --name cli-nobody").assert().code(2);
+    run.stderr_eq("error: no lab `cli-nobody` is up; `palisade lab up --name cli-nobody -f DIR` starts one\n");
+}
+
+#[test]
 fn a_second_lab_of_the_name_is_refused_and_the_first_is_named() {
     let Some(lab) = Lab::named("cli-twice") else { return };
     lab.says("up -f examples/shop", 0);
