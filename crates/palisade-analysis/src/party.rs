@@ -71,9 +71,12 @@ impl Party {
         if text.parse::<ipnet::IpNet>().is_ok() {
             return wrong("a range is not one end; name one of its addresses");
         }
+        if text.ends_with('/') {
+            return wrong("a name is missing after the slash");
+        }
         let parts: Vec<&str> = text.split('/').collect();
         match parts.as_slice() {
-            [namespace, labels] if !namespace.is_empty() && (labels.is_empty() || labels.contains('=')) => {
+            [namespace, labels] if !namespace.is_empty() && labels.contains('=') => {
                 Ok(Party::Labels { namespace: (*namespace).to_owned(), labels: parse_labels(labels)? })
             }
             // A label key may hold a slash: shop/app.kubernetes.io/name=web.

@@ -115,8 +115,8 @@ pub enum Frame {
 pub enum AskError {
     #[error("no lab `{0}` is up")]
     NoLab(String),
-    #[error("the lab ended without an answer")]
-    Ended,
+    #[error("the lab closed the connection")]
+    Closed,
     #[error("the lab cannot be talked to: {0}")]
     Io(#[from] io::Error),
 }
@@ -145,39 +145,48 @@ impl Door {
             let Ok(stream) = stream else { continue };
             let answer = Arc::clone(&answer);
             // Who asked and left, or could not be understood, has nobody to tell.
-            std::thread::spawn(move || drop(converse(&stream, &*answer)));
+            std::thread::spawn(move || holder(&stream).and_then(|asker| converse(&stream, &asker, &*answer)).ok());
         }
     }
 }
 
+/// Whoever asks is heard before they are answered: what is said to somebody who still speaks may be lost when the stream is closed.
 fn converse(
     stream: &UnixStream,
+    asker: &Holder,
     answer: &(impl Fn(Request, &mut dyn FnMut(Frame) -> io::Result<()>) -> io::Result<()> + ?Sized),
 ) -> io::Result<()> {
     let mut say = |frame: Frame| write_line(stream, &frame);
-    if holder(stream)?.user != 0 {
-        say(Frame::Err("only root may ask a lab\n".to_owned()))?;
-        return say(Frame::Exit(2));
-    }
     stream.set_read_timeout(Some(PATIENCE))?;
-    match read_line(&mut BufReader::new(stream), LINE)? {
-        Some(request) => answer(request, &mut say),
-        None => Ok(()),
+    match (read_line(&mut BufReader::new(stream), LINE), asker.user) {
+        (Ok(None), _) => Ok(()),
+        (Ok(Some(_)) | Err(_), 1..) => {
+            say(Frame::Err("only root may ask a lab\n".to_owned()))?;
+            say(Frame::Exit(2))
+        }
+        (Ok(Some(request)), 0) => answer(request, &mut say),
+        (Err(error), 0) => Err(error),
     }
 }
 
 /// Asks a lab that is up, and gives each part of the answer as it comes. Returns how to exit.
 pub fn ask(lab: &str, request: &Request, mut take: impl FnMut(Frame) -> io::Result<()>) -> Result<u8, AskError> {
     let stream = connect(lab)?;
-    write_line(&stream, request)?;
+    write_line(&stream, request).map_err(of_conversation)?;
     let mut lines = BufReader::new(&stream);
-    while let Some(frame) = read_line(&mut lines, u64::MAX)? {
+    while let Some(frame) = read_line(&mut lines, u64::MAX).map_err(of_conversation)? {
         match frame {
             Frame::Exit(code) => return Ok(code),
             frame @ (Frame::Out(_) | Frame::Err(_) | Frame::Namespace(_) | Frame::Progress(_)) => take(frame)?,
         }
     }
-    Err(AskError::Ended)
+    Err(AskError::Closed)
+}
+
+/// An error of the stream itself. Who takes the frames may meet a broken pipe, too, and that is another one.
+fn of_conversation(error: io::Error) -> AskError {
+    let closed = [io::ErrorKind::BrokenPipe, io::ErrorKind::ConnectionReset, io::ErrorKind::UnexpectedEof];
+    if closed.contains(&error.kind()) { AskError::Closed } else { AskError::Io(error) }
 }
 
 /// The process of a lab that is up.
@@ -206,4 +215,33 @@ pub fn read_line<T: DeserializeOwned>(lines: &mut impl io::BufRead, limit: u64) 
     let mut line = String::new();
     let length = io::Read::take(&mut *lines, limit).read_line(&mut line)?;
     if length == 0 { Ok(None) } else { Ok(Some(serde_json::from_str(&line)?)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATUS: Request = Request::Status { output: Output::Text };
+
+    /// All that somebody hears who asks this, or leaves without a word.
+    fn check(user: u32, asked: Option<&Request>, expected: &[Frame]) {
+        let (client, server) = UnixStream::pair().unwrap();
+        asked.iter().for_each(|it| write_line(&client, it).unwrap());
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        let asker = Holder { pid: 1, user, command: String::new() };
+        converse(&server, &asker, &|_, say| say(Frame::Exit(0))).unwrap();
+        drop(server);
+        let mut lines = BufReader::new(&client);
+        let heard: Vec<Frame> = std::iter::from_fn(|| read_line(&mut lines, LINE).unwrap()).collect();
+        assert_eq!(heard, expected);
+    }
+
+    #[test]
+    fn whoever_asks_is_heard_before_they_are_answered() {
+        let refused = [Frame::Err("only root may ask a lab\n".to_owned()), Frame::Exit(2)];
+        check(0, Some(&STATUS), &[Frame::Exit(0)]);
+        check(1000, Some(&STATUS), &refused);
+        check(0, None, &[]);
+        check(1000, None, &[]);
+    }
 }

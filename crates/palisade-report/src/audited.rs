@@ -254,7 +254,9 @@ impl Asked<'_> {
             (true, _) => put(&mut set.breaks, told),
             (false, true) => put(&mut set.opens, told),
             (false, false) => {
-                let by = Direction::BOTH.into_iter().find(|it| then.walks.of(*it).verdict != Verdict::Accept);
+                // A direction that would only begin to deny is among the turns.
+                let denies = |decision: &Decision, it: Direction| decision.walks.of(it).verdict != Verdict::Accept;
+                let by = Direction::BOTH.into_iter().find(|it| denies(&today, *it) && denies(&then, *it));
                 let still_denied = by.map(|it| format!("{it}: {}", sentence(&then.walks.of(it).reason, it, "denies")));
                 put(&mut set.stays_denied, v1::AuditFlow { still_denied, ..told });
             }
@@ -446,3 +448,6 @@ fn lasting(seconds: u64) -> String {
         _ => format!("{} days", seconds / 86_400),
     }
 }
+
+#[cfg(test)]
+mod tests;

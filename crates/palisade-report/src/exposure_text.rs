@@ -1,7 +1,8 @@
 //! Exposure for people: the worst first, workloads that are exposed alike in one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use palisade_analysis::exposure::Exposures;
 use palisade_analysis::matrix::Name;
 
 use crate::exposure::{by_name, newcomer, outside};
@@ -23,11 +24,10 @@ enum Rank {
     Closed,
 }
 
-/// The text of a report, direction by direction.
-pub fn exposure(report: &v1::Exposure) -> String {
+/// The text of a report, direction by direction. Rows may have been left out of it: whether a namespace is there as a whole, only all its workloads tell.
+pub fn exposure(report: &v1::Exposure, exposures: &Exposures) -> String {
     let mut out = String::new();
-    let names: BTreeSet<(&str, &str)> = report.rows.iter().map(|it| (it.workload.as_str(), it.namespace.as_str())).collect();
-    let crowd = Crowd::of(names.into_iter());
+    let crowd = Crowd::of(exposures.everyone.iter().map(|(name, namespace)| (name.as_str(), namespace.as_ref())));
     for (direction, heading) in [("ingress", "ingress: who may reach them"), ("egress", "egress: whom they may reach")] {
         let mut groups: BTreeMap<(Rank, &v1::Exposed), Vec<&v1::ExposureRow>> = BTreeMap::new();
         for row in report.rows.iter().filter(|it| it.exposed.direction == direction) {

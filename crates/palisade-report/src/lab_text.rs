@@ -56,7 +56,8 @@ fn fared(probe: &Probe) -> String {
     };
     let found = painted(style, &format!("{:<8}", probe.found.word()));
     let why = match &probe.found {
-        Found::Unsent(why) => why,
+        // Nothing was tried, so there is nothing to hold against what policy says.
+        Found::Unsent(why) => return format!("{found}  {why}"),
         Found::Answered | Found::Refused | Found::Denied | Found::Leaked | Found::Silent => &probe.sentence,
     };
     match probe.agrees {

@@ -47,7 +47,7 @@ pub use diff_text::diff_text;
 pub use explained::{explained, verdict};
 pub use exposure_text::exposure as exposure_text;
 pub use junit::junit;
-pub use lint_text::{lint as lint_text, lint_rule as lint_rule_text};
+pub use lint_text::{Beside, lint as lint_text, lint_rule as lint_rule_text};
 pub use matrix_text::{Crowd, Group};
 pub use metrics::{metrics_text, prometheus};
 pub use probed::{decisive, probed};

@@ -5,13 +5,22 @@ use anstyle::{AnsiColor, Style};
 use crate::text::{BOLD, DIM, excerpt, painted};
 use crate::v1::{LintFinding, LintReport, LintRule};
 
+/// What findings are shown with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beside {
+    /// They are all there is.
+    Nothing,
+    /// They are what repairs leave.
+    Repairs,
+}
+
 /// The findings with the lines that they are about; the count last.
-pub fn lint(report: &LintReport) -> String {
+pub fn lint(report: &LintReport, beside: Beside) -> String {
     let mut out: String = report.findings.iter().map(finding).collect();
     for qualification in &report.qualifications {
         out.push_str(&format!("{} {qualification}\n", painted(BOLD, "note:")));
     }
-    out.push_str(&counted(report));
+    out.push_str(&counted(report, beside));
     out
 }
 
@@ -48,11 +57,15 @@ fn style(severity: &str) -> Style {
     Style::new().bold().fg_color(Some(colour.into()))
 }
 
-fn counted(report: &LintReport) -> String {
+fn counted(report: &LintReport, beside: Beside) -> String {
     let count = |severity: &str| report.findings.iter().filter(|it| it.severity == severity).count();
     let said = |count: usize, word: &str| (count > 0).then(|| format!("{count} {word}{}", if count == 1 { "" } else { "s" }));
     let parts: Vec<String> = ["error", "warning", "note"].into_iter().filter_map(|it| said(count(it), it)).collect();
-    if parts.is_empty() { "nothing found\n".to_owned() } else { format!("{}\n", parts.join(", ")) }
+    match (parts.is_empty(), beside) {
+        (true, Beside::Nothing) => "nothing found\n".to_owned(),
+        (true, Beside::Repairs) => "nothing else found\n".to_owned(),
+        (false, Beside::Nothing | Beside::Repairs) => format!("{}\n", parts.join(", ")),
+    }
 }
 
 /// What a rule is about.

@@ -17,8 +17,9 @@ pub fn decisive(decision: &Decision) -> String {
 /// Counts and wraps.
 pub fn probed(probes: Vec<v1::Probe>) -> v1::ProbeReport {
     let agree = probes.iter().filter(|it| it.agrees).count();
-    let differ = probes.len() - agree;
-    v1::ProbeReport { api_version: v1::API_VERSION.to_owned(), kind: "ProbeReport".to_owned(), probes, agree, differ }
+    let unsent = probes.iter().filter(|it| matches!(it.found, v1::Found::Unsent(_))).count();
+    let differ = probes.iter().filter(|it| !it.agrees && !matches!(it.found, v1::Found::Unsent(_))).count();
+    v1::ProbeReport { api_version: v1::API_VERSION.to_owned(), kind: "ProbeReport".to_owned(), probes, agree, differ, unsent }
 }
 
 impl v1::Found {

@@ -82,7 +82,11 @@ fn shown(input: &Input, printer: Printer) -> Result<Outcome> {
     printer.out(&format!("\nWhat the nodes say of the packets they dropped since:\n{}\n{}", denials(&heard), count(&after)))?;
     drop(lab);
     printer.out("\nThe cluster is gone. Yours:  sudo palisade lab up -f examples/shop --watch\n")?;
-    let exit = if before.differ + after.differ == 0 { Exit::Yes } else { Exit::No };
+    let exit = match (before.differ + after.differ, before.unsent + after.unsent) {
+        (0, 0) => Exit::Yes,
+        (0, _) => Exit::CannotTell,
+        (_, _) => Exit::No,
+    };
     Ok(Outcome::exited(exit))
 }
 

@@ -41,8 +41,7 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<Outcome> {
 fn asked(args: &ExplainArgs) -> Result<Asked> {
     let protocol = Protocol::parse(&args.protocol);
     let Some(protocol) = protocol else { bail!("`--protocol {}`: tcp, udp, sctp or icmp", args.protocol) };
-    let written = args.port.as_ref().map_or("--port".to_owned(), |it| format!("--port {it}"));
-    let port = port_of(&written, protocol, args.port.as_deref())?;
+    let port = port_option(protocol, args.port.as_deref())?;
     let end = |flag: &str, text: &str| Party::parse(text).map_err(|error| anyhow!("`{flag}`: {error}"));
     Ok(Asked { from: end("--from", &args.from)?, to: end("--to", &args.to)?, protocol, port })
 }
@@ -69,6 +68,21 @@ pub(crate) fn strangers(args: &InputArgs, asked: &Asked, input: &Input) -> Resul
         }
     }
     Ok(())
+}
+
+/// What `--port` says for a protocol.
+pub(crate) fn port_option(protocol: Protocol, port: Option<&str>) -> Result<PortAsked> {
+    let written = port.map_or("--port".to_owned(), |it| format!("--port {it}"));
+    if let Some((protocol, port)) = port.and_then(with_protocol) {
+        bail!("`{written}`: write `--protocol {protocol} --port {port}`");
+    }
+    port_of(&written, protocol, port)
+}
+
+/// `udp/53` or `53/udp`, as they are written elsewhere.
+fn with_protocol(text: &str) -> Option<(Protocol, &str)> {
+    let (first, last) = text.split_once('/')?;
+    Protocol::parse(first).map(|it| (it, last)).or_else(|| Protocol::parse(last).map(|it| (it, first)))
 }
 
 /// The port of a protocol, as it was written in these words.

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &ExposureArgs) -> Result<Outcome> {
     let exit = if found(&exposures, directions, args.fail_on) { Exit::No } else { Exit::Yes };
     let notes = || report.qualifications.iter().map(|it| format!("note: {it}\n")).collect::<String>();
     Ok(match args.output {
-        ExposureOutput::Text => Outcome { stdout: exposure_text(&report), stderr: input.noticed(), exit },
+        ExposureOutput::Text => Outcome { stdout: exposure_text(&report, &exposures), stderr: input.noticed(), exit },
         ExposureOutput::Json => Outcome { stdout: serde_json::to_string_pretty(&report)? + "\n", stderr: String::new(), exit },
         ExposureOutput::Csv => Outcome { stdout: form::csv(&report), stderr: input.noticed() + &notes(), exit },
         ExposureOutput::Md => Outcome { stdout: form::markdown(&report), stderr: input.noticed() + &notes(), exit },

@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use palisade_k8s::{Index, Text};
 use palisade_lint::{Choice, Fixed, Lints, RULES, Rule, described, fix, lint, reported};
 use palisade_model::Severity;
-use palisade_report::{lint_rule_text, lint_text, sarif, text, v1};
+use palisade_report::{Beside, lint_rule_text, lint_text, sarif, text, v1};
 
 use crate::cli::InputArgs;
 use crate::input;
@@ -38,7 +38,7 @@ pub(crate) struct LintArgs {
     #[arg(long, value_name = "RULE")]
     pub(crate) except: Vec<String>,
     /// Repair what can be repaired without changing any verdict; the rest is listed on standard error
-    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "diff", requires = "filename")]
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "diff", requires = "filename", conflicts_with = "output")]
     pub(crate) fix: Option<LintFix>,
     /// What to exit 1 for: this and worse
     #[arg(long, value_name = "SEVERITY", default_value = "warning")]
@@ -80,6 +80,9 @@ pub(crate) fn run(args: &LintArgs) -> Result<Outcome> {
         return explain(name);
     }
     let choice = Choice::of(&args.only, &args.except)?;
+    if choice.rules().next().is_none() {
+        bail!("no rule is left to look for");
+    }
     let (index, unavailable) = input::read_objects(&args.input)?;
     let diagnostics: Vec<v1::Diagnostic> = index.snapshot().diagnostics.iter().map(v1::Diagnostic::from).collect();
     let noticed = text::diagnostics(&diagnostics);
@@ -95,7 +98,7 @@ pub(crate) fn run(args: &LintArgs) -> Result<Outcome> {
     report.qualifications.extend(unavailable);
     report.diagnostics = diagnostics;
     Ok(match args.output {
-        LintOutput::Text => Outcome { stdout: lint_text(&report), stderr: noticed, exit },
+        LintOutput::Text => Outcome { stdout: lint_text(&report, Beside::Nothing), stderr: noticed, exit },
         LintOutput::Json => Outcome { stdout: serde_json::to_string_pretty(&report)? + "\n", stderr: String::new(), exit },
         LintOutput::Sarif => {
             let rules: Vec<v1::LintRule> = choice.rules().map(described).collect();
@@ -179,7 +182,8 @@ fn repair(args: &LintArgs, how: LintFix, index: &Index, choice: &Choice, noticed
         LintFix::Diff => fixed.iter().map(|it| it.diff.as_str()).collect(),
         LintFix::Write => fixed.iter().map(write).collect::<Result<String>>()?,
     };
-    let report = lint_text(&reported(&left, repaired.sources()));
+    let beside = if fixed.is_empty() { Beside::Nothing } else { Beside::Repairs };
+    let report = lint_text(&reported(&left, repaired.sources()), beside);
     Ok(Outcome { stdout, stderr: format!("{noticed}{report}"), exit: exit(args.fail_on, &left) })
 }
 

@@ -33,10 +33,23 @@ pub(crate) const NAMES: &[(&str, &str, &str)] = &[
     (names::SHAPE, "annotation", "the shape that an AdminNetworkPolicy is written in"),
     (names::MODE, "annotation", "`audit`: a policy that is watched and not enforced"),
     (names::AUDIT_SET, "annotation", "the set that such a policy is watched in"),
+    (names::LOG, "annotation", "which connections that a policy accepts are logged"),
     (names::CONTROLLER_LABEL, "label", "the controller that a policy is for; Kubernetes' own, and read by us"),
     (names::CONTROLLER_NAME, "controller name", "the value of that label that we answer to"),
     (names::DISABLED, "controller name", "nobody's: a policy with it is switched off"),
     ("inet palisade", "nftables table", "policy on a node"),
+    ("inet palisade-next", "nftables table", "policy as well, beside that one while all of it is replaced"),
+    ("inet palisade-again", "nftables table", "policy as well, beside both where somebody died while that was done"),
+    (
+        "inet palisade-answers",
+        "nftables table",
+        "datagrams that are dropped though they look like answers; only there while there are some",
+    ),
+    (
+        "inet palisade-strays",
+        "nftables table",
+        "addresses that are closed since nobody has told of them yet; only there while there are some",
+    ),
     ("inet palisade-audit", "nftables table", "what audited policies would do on a node; nothing in it decides"),
     ("netdev palisade", "nftables table", "which frames may come from the links of pods; no policy in it"),
     ("inet palisade-lab-services", "nftables table", "Services on a node of a lab, as kube-proxy does them"),
@@ -51,3 +64,31 @@ pub(crate) const NAMES: &[(&str, &str, &str)] = &[
     ("PALISADE_LAB", "environment", "the lab that a command was started in by `palisade lab exec`"),
     ("KUBECONFIG", "environment", "the kubeconfig files, as kubectl reads them"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use palisade_k8s::names::Standing;
+    use palisade_kernel::{Answers, Strays};
+    use palisade_nft::Table;
+
+    use super::*;
+
+    /// Whether the page has all of these, each as that.
+    fn check(expected: &[(String, &str)]) {
+        let lacks = |it: &&(String, &str)| !NAMES.iter().any(|(name, is, _)| (*name, *is) == (it.0.as_str(), it.1));
+        assert_eq!(expected.iter().filter(lacks).collect::<Vec<_>>(), Vec::<&(String, &str)>::new());
+    }
+
+    #[test]
+    fn every_table_of_a_node_is_named() {
+        let of_policy = Table::ALL.into_iter().chain([Table::Audit]).map(Table::name);
+        let all = of_policy.chain([Answers::TABLE, Strays::TABLE]);
+        check(&all.map(|it| (format!("inet {it}"), "nftables table")).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn every_name_that_works_in_a_cluster_is_named() {
+        let works = names::NAMES.iter().filter(|it| it.standing == Standing::Works);
+        check(&works.map(|it| (it.name.to_owned(), it.is)).collect::<Vec<_>>());
+    }
+}

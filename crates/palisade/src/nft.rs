@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, anyhow, bail};
+use palisade_analysis::PortAsked;
 use palisade_engine::compile;
 use palisade_model::{Model, NodeId, Protocol};
 use palisade_nft::{At, CtState, Ids, NodeView, Packet, Ruleset, Unknown, lower, render, trace};
 
 use crate::cli::{NftArgs, NftCommand, NftHook, NftRenderArgs, NftTraceArgs};
+use crate::explain::port_option;
 use crate::input::{self, Input};
 use crate::outcome::{Exit, Outcome};
 
@@ -49,9 +51,18 @@ fn no_such_node(model: &Model, node: &str) -> String {
 }
 
 fn traced(args: &NftTraceArgs) -> Result<Outcome> {
+    let packet = packet(args)?;
     let NftRenderArgs { input, node } = &args.of;
     let input = input::read(input)?;
     let ruleset = ruleset(&input, node)?;
+    let traced = trace(&ruleset, &packet).map_err(|error| anyhow!(error))?;
+    let (word, exit) = if traced.accepted { ("accepted", Exit::Yes) } else { ("dropped", Exit::No) };
+    let by = if traced.comments.is_empty() { "no local pod is concerned".to_owned() } else { traced.comments.join(", then ") };
+    Ok(said(&input, format!("{word} on {node}: {by}\n"), exit))
+}
+
+/// The packet that is asked about, if there can be one.
+fn packet(args: &NftTraceArgs) -> Result<Packet> {
     let Some(protocol) = Protocol::parse(&args.protocol) else { bail!("`--protocol {}`: tcp, udp, sctp or icmp", args.protocol) };
     let number = match protocol {
         Protocol::Port(palisade_model::PortProtocol::Tcp) => 6,
@@ -65,22 +76,26 @@ fn traced(args: &NftTraceArgs) -> Result<Outcome> {
         NftHook::Forward => At::Forward,
         NftHook::Input => At::Input,
     };
-    let packet = Packet {
+    if args.from.is_ipv4() != args.to.is_ipv4() {
+        bail!("`--from {}` and `--to {}` are of two families, and a packet is of one", args.from, args.to);
+    }
+    let port = match port_option(protocol, args.port.map(|it| it.to_string()).as_deref())? {
+        PortAsked::Number(port) => Some(port),
+        PortAsked::None => None,
+        PortAsked::Name(name) => bail!("`--port {name}`: ports are 1 to 65535"),
+    };
+    Ok(Packet {
         at,
         source: args.from,
         destination: args.to,
         protocol: number,
-        port: args.port,
+        port,
         state: CtState::New,
         priority: 0,
         source_is_local: false,
         from_link: None,
         to_link: None,
-    };
-    let traced = trace(&ruleset, &packet).map_err(|error| anyhow!(error))?;
-    let (word, exit) = if traced.accepted { ("accepted", Exit::Yes) } else { ("dropped", Exit::No) };
-    let by = if traced.comments.is_empty() { "no local pod is concerned".to_owned() } else { traced.comments.join(", then ") };
-    Ok(said(&input, format!("{word} on {node}: {by}\n"), exit))
+    })
 }
 
 fn said(input: &Input, stdout: String, exit: Exit) -> Outcome {

@@ -74,6 +74,11 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Outcome> {
         Some(path) => read_dump(path)?,
         None => (Held::read()?, None),
     };
+    if let (Some(asked), Some(named)) = (&args.node, &named)
+        && asked != named
+    {
+        bail!("`--node {asked}`: this dump is of node `{named}`");
+    }
     let Some(name) = args.node.clone().or(named) else { bail!("name the node with --node") };
     let mut input = input;
     match args.unknown {

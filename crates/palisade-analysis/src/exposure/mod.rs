@@ -27,6 +27,8 @@ use crate::matrix::{By, Selection, outside, units};
 pub struct Exposures {
     /// By name.
     pub workloads: Vec<Workload>,
+    /// Name and namespace of every workload, in focus or not.
+    pub everyone: Vec<(String, Box<str>)>,
     /// The sets of traffic that answers speak of.
     pub sets: PortSets,
     /// What new pods were taken to be.
@@ -177,5 +179,6 @@ pub fn expose(model: &Model, focus: Option<&Selection>) -> Exposures {
         named_ports: newcomers::names_a_port(model, Direction::Egress),
         together: newcomers.together,
     };
-    Exposures { workloads, sets: reach.sets().clone(), assumed }
+    let everyone = units.units.iter().map(|it| (it.name.clone(), it.namespace.clone())).collect();
+    Exposures { workloads, everyone, sets: reach.sets().clone(), assumed }
 }

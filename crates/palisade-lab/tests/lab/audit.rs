@@ -8,10 +8,9 @@ use std::time::{Duration, Instant};
 use palisade_agent::Event;
 use palisade_k8s::Snapshot;
 use palisade_lab::{Families, Finding, Lab, NodeEvent, Nodes, Options, PodNetwork, Question, Speaker, WhileUnknown, plan};
-use palisade_model::{Direction, PodName, PortProtocol, Protocol, Reason, Severity};
+use palisade_model::{Direction, PodName, PortProtocol, Protocol, Severity};
 use palisade_nft::Becomes;
-use palisade_report::audited::{SeenFlow, SeenOnNode, audit_report, audit_text};
-use palisade_report::v1;
+use palisade_report::audited::{audit_report, audit_text};
 use palisade_testkit::check::snapshot;
 
 use crate::ground::is_root;
@@ -226,43 +225,4 @@ fn what_one_direction_would_allow_stays_denied_by_the_other() {
     let stays = &set.stays_denied[0];
     assert_eq!(stays.still_denied.as_deref(), Some("ingress: isolated by NetworkPolicy x/b-from-a, no rule accepts"), "{text}");
     assert!(text.contains("kubectl annotate clusternetworkpolicy.policy.networking.k8s.io c-calls palisade.dev/mode-"), "{text}");
-}
-
-/// `b` may be called by IPv6 alone, and `a` would call nobody. Who had the last address was another pod when it was seen.
-#[test]
-fn a_report_tells_families_and_owners_of_an_address_apart() {
-    let pod = |name: &str, ips: &str| {
-        format!(
-            "{{apiVersion: v1, kind: Pod, metadata: {{namespace: x, name: {name}, labels: {{app: {name}}}}}, spec: {{nodeName: n1, containers: [{{name: m, image: i}}]}}, status: {{podIPs: [{ips}]}}}}\n---\n"
-        )
-    };
-    let pods = [("a", "{ip: 10.0.0.1}, {ip: 'fd00::1'}"), ("b", "{ip: 10.0.0.2}, {ip: 'fd00::2'}"), ("other", "{ip: 10.0.0.9}")];
-    let policy = "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {namespace: x, name: b-six}, spec: {podSelector: {matchLabels: {app: b}}, ingress: [{from: [{ipBlock: {cidr: '::/0'}}]}]}}\n---\n";
-    let text: String = pods.iter().map(|(name, ips)| pod(name, ips)).chain([policy.to_owned(), policies("", "", AUDIT)]).collect();
-    let read = snapshot("cluster.yaml", &text);
-    let flow = |from: &str, from_name: &str, to: &str| SeenFlow {
-        from: from.parse().unwrap(),
-        to: to.parse().unwrap(),
-        from_name: from_name.to_owned(),
-        to_name: "x/b".to_owned(),
-        protocol: Protocol::Port(PortProtocol::Tcp),
-        port: Some(80),
-        direction: Direction::Egress,
-        becomes: v1::Becomes::Denied,
-        reason: Reason::Isolated(Vec::new()),
-        instead_of: Reason::Default,
-        connections: 2,
-        first: Duration::from_secs(1),
-        last: Duration::from_secs(2),
-    };
-    let flows = vec![flow("10.0.0.1", "x/a", "10.0.0.2"), flow("fd00::1", "x/a", "fd00::2"), flow("10.0.0.9", "x/tmp", "10.0.0.2")];
-    let seen = SeenOnNode { set: "audit".into(), since: Duration::ZERO, flows, subjects: Default::default(), not_kept: 0, lost: 0 };
-    let report = audit_report(&read, &[seen], None, Duration::from_secs(9));
-    let ends = |flows: &[v1::AuditFlow]| flows.iter().map(|it| format!("{} {} {}", it.from, it.to, it.connections)).collect::<Vec<_>>();
-    let [set] = report.sets.as_slice() else { panic!("{report:#?}") };
-    assert_eq!(
-        (ends(&set.breaks), ends(&set.stays_denied)),
-        (vec!["x/a x/b 2".to_owned(), "x/tmp (gone) x/b 2".to_owned()], vec!["x/a x/b 2".to_owned()])
-    );
-    assert_eq!((set.outdated, set.opens.len()), (0, 0));
 }

@@ -22,6 +22,24 @@ pub enum MapKind {
     Addresses(Address),
 }
 
+/// In the words of nft.
+impl std::fmt::Display for MapKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let addresses = |family: &Address| match family {
+            Address::V4 => "IPv4 addresses",
+            Address::V6 => "IPv6 addresses",
+        };
+        match self {
+            MapKind::Data(family) => write!(f, "a map of {} to numbers", addresses(family)),
+            MapKind::Interval(family) => write!(f, "a map of ranges of {} to numbers", addresses(family)),
+            MapKind::Numbers => write!(f, "a map of numbers to chains"),
+            MapKind::Sources(family) => write!(f, "a set of links and {}", addresses(family)),
+            MapKind::Pairs(family) => write!(f, "a set of pairs of {}", addresses(family)),
+            MapKind::Addresses(family) => write!(f, "a set of {}", addresses(family)),
+        }
+    }
+}
+
 /// Elements, with the kind of their map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Map {

@@ -169,21 +169,27 @@ fn compare_maps(found: &Ruleset, wanted: &Ruleset, out: &mut Vec<Difference>) {
         let object = Object::Map(name.clone());
         match (found.map(name), wanted.map(name)) {
             (None, Some(wanted)) => {
-                let wanted = Some(format!("{:?} with {} elements", wanted.kind(), wanted.len()));
+                let wanted = Some(filled(wanted));
                 out.push(Difference { wanted, ..Difference::of(DifferenceKind::MapMissing, object) });
             }
             (Some(found), None) => {
-                let found = Some(format!("{:?} with {} elements", found.kind(), found.len()));
+                let found = Some(filled(found));
                 out.push(Difference { found, ..Difference::of(DifferenceKind::MapAdded, object) });
             }
             (Some(found), Some(wanted)) if found.kind() != wanted.kind() => {
-                let (found, wanted) = (Some(format!("{:?}", found.kind())), Some(format!("{:?}", wanted.kind())));
+                let (found, wanted) = (Some(found.kind().to_string()), Some(wanted.kind().to_string()));
                 out.push(Difference { wanted, found, ..Difference::of(DifferenceKind::MapKind, object) });
             }
             (Some(found), Some(wanted)) => compare_elements(name, &elements(found), &elements(wanted), out),
             (None, None) => {}
         }
     }
+}
+
+/// `a map of numbers to chains with 3 elements`.
+fn filled(map: MapRef<'_>) -> String {
+    let noun = if map.len() == 1 { "element" } else { "elements" };
+    format!("{} with {} {noun}", map.kind(), map.len())
 }
 
 fn compare_elements(map: &str, found: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>, out: &mut Vec<Difference>) {

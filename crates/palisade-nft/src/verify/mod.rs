@@ -178,7 +178,8 @@ impl Difference {
             }
             None => self.object.to_string(),
         };
-        let quoted = |it: &String| if it.starts_with('`') { it.clone() } else { format!("`{it}`") };
+        let in_words = matches!(self.kind, DifferenceKind::MapMissing | DifferenceKind::MapAdded | DifferenceKind::MapKind);
+        let quoted = |it: &String| if in_words || it.starts_with('`') { it.clone() } else { format!("`{it}`") };
         match (self.kind, &self.wanted, &self.found) {
             (DifferenceKind::TableDormant, ..) => format!("{object} is dormant: its chains are switched off"),
             (DifferenceKind::TableLayout, Some(wanted), Some(found)) => format!("{object} is of {found}, and this is {wanted}"),

@@ -208,3 +208,20 @@ fn chains_that_stand_elsewhere_are_named() {
         &[("chain-moved", &closed, "10.0.0.1 > 10.0.0.2 1 dropped not accepted")],
     );
 }
+
+#[test]
+fn maps_are_named_in_words_of_nft() {
+    let leaves = "map `p-leaves` is missing; it should be a map of numbers to chains with 1 element";
+    check(|it| drop(it.ruleset.verdicts.remove("p-leaves")), &[("map-missing", leaves, "no map `p-leaves`")]);
+    let classes = "map `class4` is missing; it should be a map of IPv4 addresses to numbers with 2 elements";
+    check(|it| drop(it.ruleset.data.remove("class4")), &[("map-missing", classes, "no map `class4`")]);
+    let ranges = "map `net4` is missing; it should be a map of ranges of IPv4 addresses to numbers with 1 element";
+    check(|it| drop(it.ruleset.intervals.remove("net4")), &[("map-missing", ranges, "no map `net4`")]);
+    let sources = "map `sources4` is missing; it should be a set of links and IPv4 addresses with 1 element";
+    check(|it| drop(it.ruleset.sets.remove("sources4")), &[("map-missing", sources, "no set `sources4`")]);
+    let pairs = "map `more6` should not be there: a set of pairs of IPv6 addresses with 0 elements";
+    let set = || PairSet { family: Address::V6, elements: BTreeSet::new() };
+    check(|it| drop(it.ruleset.pairs.insert("more6".to_owned(), set())), &[("map-added", pairs, "changes no verdict")]);
+    let kind = "map `self4` should be a set of pairs of IPv4 addresses and is a set of pairs of IPv6 addresses";
+    check(|it| drop(it.ruleset.pairs.insert("self4".to_owned(), set())), &[("map-kind", kind, "changes no verdict")]);
+}

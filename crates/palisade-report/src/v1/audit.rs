@@ -142,7 +142,7 @@ pub struct AuditFlow {
     pub last: u64,
     /// The directions that would change their mind.
     pub turns: Vec<AuditTurn>,
-    /// What would deny it all the same, in the other direction.
+    /// What denies it today and would go on to, in the other direction. Absent where both directions would change their mind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub still_denied: Option<String>,
 }

@@ -19,6 +19,8 @@ pub struct ProbeReport {
     pub agree: usize,
     /// How many did not.
     pub differ: usize,
+    /// How many could not be sent: they are in neither number.
+    pub unsent: usize,
 }
 
 /// One connection that was tried.

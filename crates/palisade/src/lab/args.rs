@@ -1,9 +1,13 @@
 //! The arguments of `palisade lab`.
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use palisade_agent::Established;
 
 use crate::cli::{InputArgs, Output};
+
+/// The lab that is meant without a name.
+pub(crate) const DEFAULT_NAME: &str = "default";
 
 /// A cluster of network namespaces on this machine, with real policy and real packets
 ///
@@ -45,7 +49,7 @@ pub(crate) enum LabCommand {
 #[derive(Args, Debug)]
 pub(crate) struct NameArgs {
     /// Which lab, where there are several
-    #[arg(long, value_name = "NAME", default_value = "default")]
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_NAME)]
     pub(crate) name: String,
 }
 
@@ -143,7 +147,7 @@ Ends are written as for `palisade explain`.
 Examples:
   palisade lab probe
   palisade lab probe --from shop/web --to shop/db --port 5432
-  palisade lab probe --from 203.0.113.7 --to svc/shop/web --port 80
+  palisade lab probe --from 203.0.113.7 --to shop/web --port 8080
   palisade lab probe --from shop/web --to shop/db --protocol icmp -o json
 
 Exit codes: with --from and --to 0 reached, 1 denied; without 0 when packets do what policy says, 1 when some do not; 2 could not tell.")]
@@ -338,7 +342,7 @@ Examples:
 Exit codes: 0 nothing leaked and nothing was lost, 1 something did, 2 could not tell.")]
 pub(crate) struct SoakArgs {
     /// How many changes are made
-    #[arg(long, value_name = "N", default_value_t = 2_000)]
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub(crate) changes: usize,
     /// Which changes are made
     #[arg(long, value_name = "N", default_value_t = 1)]

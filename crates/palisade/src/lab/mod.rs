@@ -106,9 +106,14 @@ fn exit(code: u8) -> Exit {
 
 fn with_help(error: AskError) -> anyhow::Error {
     match error {
-        AskError::NoLab(_) => anyhow!("{error}; `palisade lab up -f DIR` starts one"),
-        AskError::Ended | AskError::Io(_) => error.into(),
+        AskError::NoLab(ref name) => anyhow!("{error}; `palisade lab up{} -f DIR` starts one", named(name)),
+        AskError::Closed | AskError::Io(_) => error.into(),
     }
+}
+
+/// How to name a lab to a command, unless it is the one that is meant without a name.
+fn named(name: &str) -> String {
+    if name == args::DEFAULT_NAME { String::new() } else { format!(" --name {name}") }
 }
 
 fn exec(args: &ExecArgs, printer: Printer) -> Result<Outcome> {
@@ -160,6 +165,6 @@ fn down(lab: &str, printer: Printer) -> Result<Outcome> {
             };
             Ok(Outcome::said(text))
         }
-        Err(error @ (AskError::Ended | AskError::Io(_))) => Err(error.into()),
+        Err(error @ (AskError::Closed | AskError::Io(_))) => Err(error.into()),
     }
 }

@@ -14,12 +14,12 @@ use palisade_report::{lab_text, text};
 
 use crate::demo;
 use crate::input::{self, Input};
-use crate::lab::UpArgs;
 use crate::lab::args::WhileUnknownArg;
 use crate::lab::history::{Entry, History, Since};
 use crate::lab::server::{Server, Told};
 use crate::lab::up::Bar;
 use crate::lab::watch::Look;
+use crate::lab::{UpArgs, named};
 use crate::outcome::Outcome;
 use crate::printer::Printer;
 
@@ -134,11 +134,6 @@ fn built(args: &UpArgs, voice: &Voice<'_>) -> Result<Outcome> {
 
 const NO_ROOT: &str =
     "a lab needs root: it makes network namespaces and writes nftables in them. Without packets, this is what policy decides:\n";
-
-/// How to name a lab to a command, unless it is the one that is meant without a name.
-fn named(name: &str) -> String {
-    if name == "default" { String::new() } else { format!(" --name {name}") }
-}
 
 /// What somebody did to a table.
 fn did(checked: Checked) -> &'static str {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, anyhow, bail};
 use palisade_agent::{Counter, Did};
-use palisade_analysis::{Asked, Party, PortAsked};
+use palisade_analysis::{Asked, Party};
 use palisade_k8s::Snapshot;
 use palisade_lab::control::{Frame, MetricsForm, Output, ProbeRequest, Request, Wanted};
 use palisade_lab::{ClosedFor, Finding, Lab, NodeCounts, Options, PodNetwork, Speaker, Trial, WhileUnknown, everybody, trials};
@@ -18,6 +18,7 @@ use palisade_report::audited::{audit_report, audit_text};
 use palisade_report::{decisive, lab_text, metrics_text, probed, prometheus, text, v1, verdict};
 
 use crate::cli::{self, InputArgs};
+use crate::explain::port_option;
 use crate::lab::history::{Entry, History, Since};
 use crate::lab::serve::{End, reread};
 use crate::lab::{UpArgs, process};
@@ -403,25 +404,29 @@ fn probe_of(trial: &Trial, finding: &Finding, called: Option<&str>) -> v1::Probe
 
 fn code(report: &v1::ProbeReport, one: bool) -> u8 {
     let denied = report.probes.iter().any(|it| it.found == v1::Found::Denied);
-    match (one, report.differ) {
-        (true, 0) => u8::from(denied),
-        (true, _) => 2,
-        (false, differ) => u8::from(differ > 0),
+    match (one, report.differ, report.unsent) {
+        (true, 0, 0) => u8::from(denied),
+        (false, 0, 0) => 0,
+        (false, 1.., _) => 1,
+        (true, ..) | (false, 0, 1..) => 2,
     }
 }
 
 pub(crate) fn count(report: &v1::ProbeReport) -> String {
     let denied = report.probes.iter().filter(|it| it.found == v1::Found::Denied).count();
-    let tried = match report.probes.len() {
-        0 => return "nothing to try: no pod of the pod network declares a port that another can call\n".to_owned(),
-        1 => "1 connection".to_owned(),
-        some => format!("{some} connections"),
+    if report.probes.is_empty() {
+        return "nothing to try: no pod of the pod network declares a port that another can call\n".to_owned();
+    }
+    let tried = report.agree + report.differ;
+    let noun = if tried == 1 { "connection" } else { "connections" };
+    let agreed = match (tried, report.differ) {
+        (0, _) => None,
+        (_, 0) => Some("all as policy says".to_owned()),
+        (_, some) => Some(format!("{some} NOT as policy says")),
     };
-    let differ = match report.differ {
-        0 => "all as policy says".to_owned(),
-        some => format!("{some} NOT as policy says"),
-    };
-    format!("{tried} tried with packets: {} reached, {denied} denied; {differ}\n", arrived(report))
+    let unsent = (report.unsent > 0).then(|| format!("{} not sent", report.unsent));
+    let rest: Vec<String> = agreed.into_iter().chain(unsent).collect();
+    format!("{tried} {noun} tried with packets: {} reached, {denied} denied; {}\n", arrived(report), rest.join("; "))
 }
 
 fn arrived(report: &v1::ProbeReport) -> usize {
@@ -431,12 +436,7 @@ fn arrived(report: &v1::ProbeReport) -> usize {
 fn asked(one: &ProbeRequest) -> Result<Asked> {
     let party = |text: &str| Party::parse(text).map_err(|error| anyhow!(error));
     let protocol = Protocol::parse(&one.protocol).ok_or_else(|| anyhow!("`{}`: not tcp, udp, sctp or icmp", one.protocol))?;
-    let port = match (&one.port, protocol) {
-        (Some(_), Protocol::Icmp | Protocol::Other(_)) => bail!("{protocol} has no ports; leave --port out"),
-        (None, Protocol::Port(_)) => bail!("{protocol} needs a --port"),
-        (None, Protocol::Icmp | Protocol::Other(_)) => PortAsked::None,
-        (Some(port), Protocol::Port(_)) => port.parse().map_or_else(|_| PortAsked::Name(port.clone()), PortAsked::Number),
-    };
+    let port = port_option(protocol, one.port.as_deref())?;
     Ok(Asked { from: party(&one.from)?, to: party(&one.to)?, protocol, port })
 }
 

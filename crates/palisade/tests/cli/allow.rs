@@ -59,6 +59,7 @@ fn json_fits_its_schema() {
 fn what_is_not_there_exits_2() {
     let said = |rest: &str, error: &str| shop(rest).assert().code(2).stderr_eq(error.to_owned());
     said("web shop/db 5432", &format!("error: FROM: `web`: a namespace is missing; write {}\n", palisade_forms()));
+    said("shop/ shop/db 80", &format!("error: FROM: `shop/`: a name is missing after the slash; write {}\n", palisade_forms()));
     said("shop/web shop/db tpc/5432", "error: `tpc/5432`: `tpc` is not tcp, udp, sctp or icmp\n");
     said("shop/web shop/db 0", "error: `0`: ports are 1 to 65535\n");
     said("shop/web shop/db icmp/8", "error: `icmp/8`: icmp has no ports\n");

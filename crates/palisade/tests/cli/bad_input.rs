@@ -71,6 +71,14 @@ fn arguments_that_mean_nothing_say_what_to_write() {
         ),
         ("explain -f examples/shop --from shop/web --to shop/db --port 70000", "error: `--port 70000`: ports are 1 to 65535, or a name\n"),
         (
+            "explain -f examples/shop --from shop/web --to shop/db --port udp/53",
+            "error: `--port udp/53`: write `--protocol udp --port 53`\n",
+        ),
+        (
+            "explain -f examples/shop --from shop/web --to shop/db --port 53/UDP",
+            "error: `--port 53/UDP`: write `--protocol udp --port 53`\n",
+        ),
+        (
             "explain -f examples/shop --from shop/web --to shop/db --port 1 --protocol gre",
             "error: `--protocol gre`: tcp, udp, sctp or icmp\n",
         ),

@@ -45,6 +45,18 @@ fn icmp_has_no_port() {
 }
 
 #[test]
+fn a_name_is_not_missing_after_the_slash() {
+    for text in ["shop/", "shop/deploy/", "svc/shop/", "node/"] {
+        let run = palisade(&format!("explain -f examples/shop --from {text} --to shop/db --port 5432")).assert().code(2);
+        let said = String::from_utf8_lossy(&run.get_output().stderr).into_owned();
+        assert!(
+            said.starts_with(&format!("error: `--from`: `{text}`: a name is missing after the slash; write namespace/pod, ")),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn a_workload_that_calls_itself_means_two_of_its_pods() {
     check("explain -f examples/shop --from shop/db --to shop/db --port 5432", 1, file!["golden/replicas.txt"]);
 }

@@ -57,6 +57,20 @@ fn only_the_worst_is_shown() {
 }
 
 #[test]
+fn a_namespace_is_whole_only_with_all_its_workloads() {
+    let check = |rest: &str, expected: &str| {
+        let run = palisade(&format!("{SHOP} {rest}")).assert().success();
+        let text = String::from_utf8_lossy(&run.get_output().stdout).into_owned();
+        assert_eq!(text.lines().nth(2), Some(expected), "{text}");
+    };
+    check("--direction egress", "blog/blog, monitoring/prometheus, shop/api, shop/web (4)");
+    check("--direction egress --only unprotected", "blog/blog, monitoring/prometheus, shop/api, shop/web (4)");
+    check("--direction egress --only open", "blog/blog, monitoring/prometheus, shop/api, shop/web (4)");
+    check("--direction ingress --only open", "monitoring/prometheus");
+    check("--direction egress --focus shop --only unprotected", "shop/api, shop/web (2)");
+}
+
+#[test]
 fn what_cannot_be_told_exits_2() {
     let fails = |rest: &str| palisade(&format!("{SHOP} {rest}")).assert().code(2);
     fails("--focus node/a").stderr_eq("error: `--focus`: `node/a`: nodes are not in the matrix; ask `palisade explain`\n");

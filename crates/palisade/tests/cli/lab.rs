@@ -1,6 +1,9 @@
 //! `palisade lab` and the demo on real packets. Each test has a lab of its own name, and ends it whatever happens. Without root every test says
 //! so and passes.
 
+use std::io::Write as _;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::{Duration, Instant};
@@ -77,6 +80,8 @@ fn a_lab_goes_up_answers_and_goes_down() {
     let probed = lab.says("probe", 0);
     assert!(probed.contains("80 connections tried with packets: 22 reached, 58 denied; all as policy says"), "{probed}");
     lab.says("probe --from shop/web --to svc/shop/api --port 80", 0);
+    let refused = lab.says("probe --from shop/web --to svc/shop/api --port udp/53", 2);
+    assert_eq!(refused, "error: `--port udp/53`: write `--protocol udp --port 53`\n");
     let denied = lab.says("probe --from shop/web --to shop/db --port 5432", 1);
     assert!(denied.contains("isolated for ingress by `db-from-api`"), "{denied}");
     let told = lab.says("denied", 0);
@@ -163,6 +168,21 @@ fn a_lab_whose_files_are_lost_stays_as_it_was() {
 }
 
 #[test]
+fn a_probe_that_cannot_be_sent_counts_as_not_tried() {
+    let Some(lab) = Lab::named("cli-unsent") else { return };
+    lab.says("up -f examples/shop", 0);
+    let said = lab.says("probe --from 203.0.113.7 --to svc/shop/web --port 80", 2);
+    assert!(said.contains("NOT SENT") && !said.contains("policy says"), "{said}");
+    assert!(said.ends_with("\n0 connections tried with packets: 0 reached, 0 denied; 1 not sent\n"), "{said}");
+    let json: serde_json::Value =
+        serde_json::from_str(&lab.says("probe --from 203.0.113.7 --to svc/shop/web --port 80 -o json", 2)).unwrap();
+    assert_eq!((&json["agree"], &json["differ"], &json["unsent"]), (&0.into(), &0.into(), &1.into()), "{json:#}");
+    // The example of the help.
+    let said = lab.says("probe --from 203.0.113.7 --to shop/web --port 8080", 0);
+    assert!(said.ends_with("1 connection tried with packets: 1 reached, 0 denied; all as policy says\n"), "{said}");
+}
+
+#[test]
 fn json_of_a_lab_fits_its_schemas() {
     let Some(lab) = Lab::named("cli-json") else { return };
     lab.says("up -f examples/shop", 0);
@@ -181,6 +201,12 @@ fn json_of_a_lab_fits_its_schemas() {
             jsonschema::validate(&schema, &serde_json::from_str(&document).unwrap()).unwrap_or_else(|error| panic!("{error}\n{document}"));
         }
     }
+}
+
+#[test]
+fn a_lab_that_is_not_up_is_named_in_what_starts_it() {
+    let run = palisade("lab status --name cli-nobody").assert().code(2);
+    run.stderr_eq("error: no lab `cli-nobody` is up; `palisade lab up --name cli-nobody -f DIR` starts one\n");
 }
 
 #[test]
@@ -316,6 +342,22 @@ fn without_root_there_is_a_sentence_and_the_verdicts() {
     snapbox::assert_data_eq!(text(&demo.stdout), file!["golden/demo-decided.txt"]);
 }
 
+/// Whoever has the name of a lab may end before it has said how to exit.
+#[test]
+fn a_lab_that_closes_the_connection_is_no_answer() {
+    let check = |name: &str, told: &'static [u8]| {
+        let address = SocketAddr::from_abstract_name(format!("palisade-lab-{name}")).unwrap();
+        let listener = UnixListener::bind_addr(&address).unwrap();
+        let server = std::thread::spawn(move || listener.accept().unwrap().0.write_all(told));
+        let run = palisade(&format!("lab status --name {name}")).assert().code(2);
+        run.stderr_eq("error: the lab closed the connection\n");
+        server.join().unwrap().unwrap();
+    };
+    check("cli-closes", b"");
+    check("cli-closes-early", b"{\"Out\":\"lab\\n\"}\n");
+    check("cli-closes-within", b"{\"Exit\":");
+}
+
 #[test]
 fn the_demo_shows_every_verdict_with_packets_and_a_change() {
     if is_root() {
@@ -335,6 +377,13 @@ fn changes_under_traffic_leak_and_lose_nothing() {
         assert!(stdout.contains("; 0 denied delivered, 0 allowed lost\n"), "{stdout}");
         assert_eq!(stdout.contains("agents killed: "), line.contains("--kill"), "{stdout}");
     }
+}
+
+#[test]
+fn a_soak_without_changes_is_refused() {
+    let run = palisade("lab soak --changes 0").assert().code(2);
+    let said = text(&run.get_output().stderr);
+    assert!(said.contains("invalid value '0' for '--changes <N>': 0 is not in 1.."), "{said}");
 }
 
 /// Two pods, and a policy that would part them.

@@ -60,7 +60,8 @@ fn rules_are_chosen_and_the_exit_code_follows_the_severity() {
     exits("--fail-on note", 1);
     exits("--only duplicate-entry", 0);
     exits("--only duplicate-entry --fail-on note", 1);
-    exits("--only duplicate-entry --except duplicate-entry --fail-on note", 0).stdout_eq("nothing found\n");
+    let nothing = exits("--only duplicate-entry --except duplicate-entry --fail-on note", 2);
+    nothing.stdout_eq("").stderr_eq("error: no rule is left to look for\n");
     exits("--only duplicat-entry", 2).stderr_eq("error: `duplicat-entry` is not a rule; did you mean `duplicate-entry`?\n");
 }
 
@@ -79,6 +80,22 @@ fn repairs_are_shown_or_written_and_comments_stay() {
     );
     palisade(&format!("lint -f {at} --fix=write --only duplicate-entry")).assert().code(0).stdout_eq("");
     palisade("lint -f - --fix=write --only duplicate-entry").stdin(text).assert().code(2).stdout_eq("");
+}
+
+#[test]
+fn what_is_left_beside_repairs_is_said() {
+    let check = |rest: &str, expected: &str| palisade(rest).assert().code(0).stderr_eq(expected.to_owned());
+    check(&format!("{SLIPS} --fix --only duplicate-entry"), "nothing else found\n");
+    check("lint -f examples/shop --fix", "nothing found\n");
+}
+
+#[test]
+fn repairs_have_one_form() {
+    for format in ["json", "sarif"] {
+        let run = palisade(&format!("{SLIPS} --fix -o {format}")).assert().code(2).stdout_eq("");
+        let said = String::from_utf8_lossy(&run.get_output().stderr).into_owned();
+        assert!(said.contains("the argument '--fix[=<HOW>]' cannot be used with '--output <FORMAT>'"), "{said}");
+    }
 }
 
 #[test]

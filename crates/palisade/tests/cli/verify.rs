@@ -46,6 +46,8 @@ fn a_node_of_a_lab_is_verified_saved_and_verified_again_from_the_file() {
     inside(&format!("--save-dump {}", dump.display()), 0);
     let said = run(&format!("verify -f {manifests} {TOLD} --dump {}", dump.display()), 0);
     assert!(said.contains("node one: the kernel does what policy says"), "{said}");
+    let other = run(&format!("verify -f {manifests} {TOLD} --node two --dump {}", dump.display()), 2);
+    assert_eq!(other, "error: `--node two`: this dump is of node `one`\n");
     // Policies that the kernel was never told of.
     let open = crate::folder(&[("all.yaml", PODS.rsplit_once("---").unwrap().0)]);
     let said = run(&format!("verify -f {} {TOLD} --dump {}", open.path().display(), dump.display()), 1);
