@@ -2,7 +2,7 @@
 //!
 //! Conntrack calls a datagram an answer that goes the other way between the same two ports as one before it, whoever meant it to be one. And of a segment in
 //! the middle of a connection that it does not know it makes one that the sender has opened: what this node sends meets no other hook of ours.
-//! A map for each family has the packets that are dropped, each with the chain of what denies it: there they are counted and logged as
+//! Maps for each family have the packets that are dropped, each with the chain of what denies it: there they are counted and logged as
 //! the rules of `inet palisade` do. There is no table while there are none.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,14 +28,81 @@ const TYPE_BITS: u32 = 6;
 /// An element has up to 160 bytes, and a list of them must fit an attribute of 65,535.
 const LIST: usize = 256;
 
+/// Protocols that have ports where TCP has them: it, UDP, DCCP, SCTP and UDP-Lite.
+const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];
+
 /// Packets from one port to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Answer {
-    pub from: SocketAddr,
-    /// Of the same family.
-    pub to: SocketAddr,
+    // INVARIANT: the port is 0 where the protocol has none.
+    from: SocketAddr,
+    to: SocketAddr,
+    protocol: u8,
+}
+
+impl Answer {
+    /// Packets of an IP protocol between two addresses of one family. Ports of a protocol that has none do not count, whatever tracking calls so.
+    pub fn new(from: SocketAddr, to: SocketAddr, protocol: u8) -> Answer {
+        let [from, to] = [from, to].map(|it| SocketAddr::new(it.ip(), if WITH_PORTS.contains(&protocol) { it.port() } else { 0 }));
+        Answer { from, to, protocol }
+    }
+
+    pub fn from(&self) -> SocketAddr {
+        self.from
+    }
+
+    pub fn to(&self) -> SocketAddr {
+        self.to
+    }
+
     /// The IP protocol.
-    pub protocol: u8,
+    pub fn protocol(&self) -> u8 {
+        self.protocol
+    }
+
+    /// The port of the destination, if the protocol has ports.
+    pub fn port(&self) -> Option<u16> {
+        Some(self.to.port()).filter(|_| WITH_PORTS.contains(&self.protocol))
+    }
+
+    fn map(&self) -> Map {
+        let keys = if WITH_PORTS.contains(&self.protocol) { Keys::Ports } else { Keys::Protocols };
+        Map { family: Family::of(self.from.ip()), keys }
+    }
+}
+
+/// One of the maps of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Map {
+    family: Family,
+    keys: Keys,
+}
+
+/// What the keys of a map are besides two addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Keys {
+    /// Protocol and ports.
+    Ports,
+    /// The protocol alone.
+    Protocols,
+}
+
+impl Map {
+    const ALL: [Map; 4] = [
+        Map { family: Family::V4, keys: Keys::Ports },
+        Map { family: Family::V6, keys: Keys::Ports },
+        Map { family: Family::V4, keys: Keys::Protocols },
+        Map { family: Family::V6, keys: Keys::Protocols },
+    ];
+
+    fn name(self) -> &'static str {
+        match (self.keys, self.family) {
+            (Keys::Ports, Family::V4) => "answers4",
+            (Keys::Ports, Family::V6) => "answers6",
+            (Keys::Protocols, Family::V4) => "protocols4",
+            (Keys::Protocols, Family::V6) => "protocols6",
+        }
+    }
 }
 
 /// The answers of the network namespace that the thread was in when it opened this. The table stays after it.
@@ -58,11 +125,11 @@ impl Answers {
     pub fn found(&mut self) -> Result<BTreeSet<Answer>, KernelError> {
         let odd = |odd: Odd| KernelError::Truncated(odd.0);
         let mut found = BTreeSet::new();
-        for family in Family::BOTH {
-            for payload in steady(&mut self.socket, |socket| elements(socket, map_name(family)))? {
+        for map in Map::ALL {
+            for payload in steady(&mut self.socket, |socket| elements(socket, map.name()))? {
                 for item in items(&payload).map_err(odd)? {
                     let key = Attributes::read(item).and_then(|it| it.nest(element::KEY)?.bytes(data::VALUE).map(<[u8]>::to_vec));
-                    found.insert(read_key(family, &key.map_err(odd)?).map_err(odd)?);
+                    found.insert(read_key(map, &key.map_err(odd)?).map_err(odd)?);
                 }
             }
         }
@@ -105,7 +172,7 @@ impl Answers {
         part::remove_table(&mut transaction, Self::TABLE);
         if !wanted.is_empty() {
             part::add_table(&mut transaction, Self::TABLE);
-            Family::BOTH.into_iter().zip(1..).for_each(|(family, id)| add_map(&mut transaction, family, id));
+            Map::ALL.into_iter().zip(1..).for_each(|(map, id)| add_map(&mut transaction, map, id));
             add_base(&mut transaction);
             change(&mut transaction, &BTreeMap::new(), wanted);
         }
@@ -164,12 +231,12 @@ fn change(transaction: &mut Transaction, held: &BTreeMap<Answer, u32>, wanted: &
 }
 
 fn write_elements<'a>(transaction: &mut Transaction, kind: u16, flags: u16, answers: impl Iterator<Item = (&'a Answer, &'a u32)>) {
-    let mut by_family: BTreeMap<Family, Vec<(&Answer, u32)>> = BTreeMap::new();
+    let mut by_map: BTreeMap<Map, Vec<(&Answer, u32)>> = BTreeMap::new();
     for (answer, origin) in answers {
-        by_family.entry(Family::of(answer.from.ip())).or_default().push((answer, *origin));
+        by_map.entry(answer.map()).or_default().push((answer, *origin));
     }
-    for (family, list) in by_family {
-        let name = map_name(family);
+    for (map, list) in by_map {
+        let name = map.name();
         for list in list.chunks(LIST) {
             transaction.push(Object::Elements(name.to_owned()), kind, flags, |writer| {
                 writer.text(element::TABLE, Answers::TABLE);
@@ -192,11 +259,15 @@ fn key(answer: &Answer) -> Vec<u8> {
     let Answer { from, to, protocol } = answer;
     let [source, destination] = [from, to].map(|it| expression::octets(it.ip()));
     let [source_port, destination_port] = [from, to].map(|it| it.port().to_be_bytes());
-    [&source[..], &destination, &[*protocol, 0, 0, 0], &source_port, &[0, 0], &destination_port, &[0, 0]].concat()
+    let ends = [&source[..], &destination, &[*protocol, 0, 0, 0]].concat();
+    match answer.map().keys {
+        Keys::Ports => [&ends[..], &source_port, &[0, 0], &destination_port, &[0, 0]].concat(),
+        Keys::Protocols => ends,
+    }
 }
 
 /// Gives back what `key` was made of.
-fn read_key(family: Family, key: &[u8]) -> Result<Answer, Odd> {
+fn read_key(Map { family, keys }: Map, key: &[u8]) -> Result<Answer, Odd> {
     let odd = || Odd::new("a key that is no answer");
     let length = usize::try_from(family.length()).map_err(|_| odd())?;
     let address = |at: usize| -> Result<IpAddr, Odd> {
@@ -205,13 +276,13 @@ fn read_key(family: Family, key: &[u8]) -> Result<Answer, Odd> {
             Family::V6 => field::<16>(key, at).map(IpAddr::from).ok_or_else(odd),
         }
     };
-    let port = |at: usize| field::<2>(key, at).map(u16::from_be_bytes).ok_or_else(odd);
+    let port = |at: usize| match keys {
+        Keys::Ports => field::<2>(key, at).map(u16::from_be_bytes).ok_or_else(odd),
+        Keys::Protocols => Ok(0),
+    };
     let after = 2 * length;
-    Ok(Answer {
-        from: SocketAddr::new(address(0)?, port(after + 4)?),
-        to: SocketAddr::new(address(length)?, port(after + 8)?),
-        protocol: key.get(after).copied().ok_or_else(odd)?,
-    })
+    let (from, to) = (SocketAddr::new(address(0)?, port(after + 4)?), SocketAddr::new(address(length)?, port(after + 8)?));
+    Ok(Answer::new(from, to, key.get(after).copied().ok_or_else(odd)?))
 }
 
 /// The elements of a map, as the kernel tells them. None if there is no such map.
@@ -226,35 +297,37 @@ fn elements(socket: &mut Socket, map: &str) -> Result<Vec<Vec<u8>>, KernelError>
     }
 }
 
-fn map_name(family: Family) -> &'static str {
-    match family {
-        Family::V4 => "answers4",
-        Family::V6 => "answers6",
-    }
-}
-
 fn chain_name(origin: u32) -> String {
     format!("denied-{origin:08x}")
 }
 
-fn add_map(transaction: &mut Transaction, family: Family, id: u32) {
-    let address = match family {
+fn add_map(transaction: &mut Transaction, map: Map, id: u32) {
+    let address = match map.family {
         Family::V4 => kind::IPV4,
         Family::V6 => kind::IPV6,
     };
-    let kinds = [address, address, kind::PROTOCOL, PORT, PORT].into_iter().fold(0, |all, it| all << TYPE_BITS | it);
-    let name = map_name(family);
-    part::add_set(transaction, Answers::TABLE, name, id, (kinds, family.length() * 2 + 12), &Holds::Chains);
+    let (kinds, length): (&[u32], u32) = match map.keys {
+        Keys::Ports => (&[address, address, kind::PROTOCOL, PORT, PORT], 12),
+        Keys::Protocols => (&[address, address, kind::PROTOCOL], 4),
+    };
+    let kinds = kinds.iter().fold(0, |all, it| all << TYPE_BITS | it);
+    part::add_set(transaction, Answers::TABLE, map.name(), id, (kinds, map.family.length() * 2 + length), &Holds::Chains);
 }
 
 /// The chains that look into the maps: for what others send, and for what this node does.
 fn add_base(transaction: &mut Transaction) {
     for (name, hook) in [("forward", FORWARD), ("output", OUTPUT)] {
         part::add_base(transaction, Answers::TABLE, name, hook);
-        for (index, family) in Family::BOTH.into_iter().enumerate() {
-            let look = [&expression::of_family(family)[..], &expression::ends(family), &expression::after_ends(family)].concat();
-            let expressions = [&look[..], &[Expression::VerdictOf(map_name(family).to_owned())]].concat();
-            part::add_rule(transaction, Answers::TABLE, name, index, &expressions);
+        for (index, map) in Map::ALL.into_iter().enumerate() {
+            let Map { family, keys } = map;
+            let mut look = [&expression::of_family(family)[..], &expression::ends(family)].concat();
+            look.push(expression::protocol_after_ends(family));
+            match keys {
+                Keys::Ports => look.extend(expression::ports_after_ends(family)),
+                Keys::Protocols => {}
+            }
+            look.push(Expression::VerdictOf(map.name().to_owned()));
+            part::add_rule(transaction, Answers::TABLE, name, index, &look);
         }
     }
 }

@@ -63,11 +63,12 @@ pub fn ended(it: Ended<'_>) -> v1::Cut {
 
 /// One line, after the word `cut`.
 pub(crate) fn told(it: &v1::Cut) -> String {
-    let v1::Cut { from, to, protocol, port, direction, sentence, connections, .. } = it;
+    let v1::Cut { node, from, to, protocol, port, direction, sentence, connections, .. } = it;
     let port = port.map(|it| format!("/{it}")).unwrap_or_default();
     let direction = direction.as_ref().map(|it| format!("{it}: ")).unwrap_or_default();
     let connections = if *connections == 1 { String::new() } else { format!("  ({connections} connections)") };
-    format!("{} → {} {protocol}{port}  {direction}{sentence}{connections}", side(from), side(to))
+    // Each end's node cuts a connection for itself.
+    format!("{} → {} {protocol}{port}  {direction}{sentence}{connections}  on node {node}", side(from), side(to))
 }
 
 #[cfg(test)]
@@ -92,7 +93,7 @@ mod tests {
         let policy = PolicyRef { kind: PolicyKind::NetworkPolicy, namespace: Some("shop".into()), name: "db".into() };
         let reason = Reason::Isolated(vec![policy]);
         let cut = web_to_db(EndedBy::Denied(DecidedBy::Policy { direction: Direction::Ingress, reason: &reason }), 3);
-        let expected = "cut     shop/web (10.1.0.4) → shop/db (10.1.0.7) tcp/5432  ingress: isolated by NetworkPolicy shop/db, no rule accepts  (3 connections)\n";
+        let expected = "cut     shop/web (10.1.0.4) → shop/db (10.1.0.7) tcp/5432  ingress: isolated by NetworkPolicy shop/db, no rule accepts  (3 connections)  on node n1\n";
         assert_eq!(line(&cut), expected);
         let expected = json!({
             "apiVersion": "palisade.dev/v1", "kind": "Cut", "node": "n1",
@@ -108,7 +109,7 @@ mod tests {
     #[test]
     fn a_pod_that_is_gone_is_named() {
         let cut = web_to_db(EndedBy::Gone("shop/web"), 1);
-        assert_eq!(line(&cut), "cut     shop/web (10.1.0.4) → shop/db (10.1.0.7) tcp/5432  pod shop/web is gone\n");
+        assert_eq!(line(&cut), "cut     shop/web (10.1.0.4) → shop/db (10.1.0.7) tcp/5432  pod shop/web is gone  on node n1\n");
         assert_eq!((cut.reason.as_str(), cut.direction), ("pod-gone", None));
     }
 }

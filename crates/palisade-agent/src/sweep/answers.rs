@@ -97,11 +97,14 @@ impl Shut {
 /// What a node would take for an answer of a connection that was cut, whichever end is its pod; or for the beginning of another, where it has the server itself.
 pub(crate) fn answers_of(connection: &Connection, node: &BTreeSet<IpAddr>) -> Vec<Answer> {
     let Connection { original, reply, protocol, .. } = connection;
-    let (Transport::Ports { source, .. }, Transport::Ports { source: answering, .. }) = (original.transport, reply.transport) else {
-        return Vec::new();
+    let (source, answering) = match (original.transport, reply.transport) {
+        (Transport::Ports { source, .. }, Transport::Ports { source: answering, .. }) => (source, answering),
+        (Transport::Addresses, Transport::Addresses) => (0, 0),
+        // What is asked by ICMP is answered by another kind of message, which asks nothing.
+        (Transport::Ports { .. } | Transport::Icmp { .. } | Transport::Addresses, _) => return Vec::new(),
     };
     let (opener, other) = (SocketAddr::new(original.source, source), SocketAddr::new(reply.source, answering));
-    let answer = |from, to| Answer { from, to, protocol: *protocol };
+    let answer = |from, to| Answer::new(from, to, *protocol);
     match (*protocol, node.contains(&reply.source)) {
         (TCP, true) => vec![answer(other, opener)],
         // What follows the first packet opens no connection in `forward`.

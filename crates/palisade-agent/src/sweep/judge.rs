@@ -119,10 +119,10 @@ impl<'a> Judge<'a> {
     /// beginning of another connection: the number that the ruleset logs for such a first packet. None where the ruleset lets that pass; and where what the own pod sends the other way does not leave
     /// the node, or is let in by the other: only that makes answers of them.
     pub(crate) fn denies_answer(&mut self, answer: &Answer) -> Result<Option<u32>, String> {
-        let Answer { from, to, protocol } = *answer;
+        let (from, to, protocol) = (answer.from(), answer.to(), answer.protocol());
         let opening = |from: SocketAddr, to: SocketAddr| {
             let (source, destination) = (from.ip(), to.ip());
-            Opening { source, destination, protocol, port: Some(to.port()) }
+            Opening { source, destination, protocol, port: answer.port().map(|_| to.port()) }
         };
         if !self.view.is_own_pod(to.ip()) || self.view.is_own_pod(from.ip()) {
             return Ok(None);

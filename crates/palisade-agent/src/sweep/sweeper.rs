@@ -14,7 +14,7 @@ use crate::names::Names;
 use crate::running::{Event, Shared, lock};
 use crate::sweep::answers::{Shut, ShutError, answers_of};
 use crate::sweep::cut::{Cuts, Tally, Why};
-use crate::sweep::judge::{Fate, Judge, Opening};
+use crate::sweep::judge::{Fate, Judge, Opening, TCP};
 use crate::sweep::view::{Amount, Touched, View};
 
 /// How often a table that changes its shape meanwhile is read again.
@@ -277,8 +277,10 @@ impl Sweeper {
             // Whatever comes of that, they are forgotten.
             open = open.or(self.shut(&more).err());
             let deleted = tools.conntrack.delete_all(&judged.iter().map(|it| it.1).collect::<Vec<_>>())?;
-            for ((opening, _, why), deleted) in judged.into_iter().zip(deleted) {
+            for ((opening, connection, why), deleted) in judged.into_iter().zip(deleted) {
                 match deleted {
+                    // Its first packet was denied elsewhere: there was nothing to cut.
+                    Deleted::Yes if connection.protocol == TCP && !connection.status.seen_reply() => {}
                     Deleted::Yes => tally.add(opening, why),
                     // It has ended by itself.
                     Deleted::WasGone => {}

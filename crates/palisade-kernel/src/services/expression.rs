@@ -126,11 +126,16 @@ pub(crate) fn ends(family: Family) -> [Expression; 2] {
     [source(family, FIRST), destination(family, FIRST_WORD + family.length() / 4)]
 }
 
-/// Loads protocol, source port and destination port, behind what `ends` loads.
-pub(crate) fn after_ends(family: Family) -> [Expression; 3] {
+/// Loads the protocol behind what `ends` loads.
+pub(crate) fn protocol_after_ends(family: Family) -> Expression {
+    Expression::Meta { key: meta::PROTOCOL, to: FIRST_WORD + family.length() / 2 }
+}
+
+/// Loads source port and destination port behind that.
+pub(crate) fn ports_after_ends(family: Family) -> [Expression; 2] {
     let after = FIRST_WORD + family.length() / 2;
     let port = |offset, to| Expression::Payload { base: TRANSPORT, offset, length: 2, to };
-    [Expression::Meta { key: meta::PROTOCOL, to: after }, port(0, after + 1), port(2, after + 2)]
+    [port(0, after + 1), port(2, after + 2)]
 }
 
 /// Loads the link that a packet came by, and its source.

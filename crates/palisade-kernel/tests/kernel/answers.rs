@@ -1,15 +1,18 @@
 //! Datagrams that are dropped though the kernel takes them for answers.
 
 use std::collections::BTreeMap;
+use std::mem::MaybeUninit;
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use palisade_kernel::{Answer, Answers, Restored};
+use palisade_kernel::{Answer, Answers, Namespace, Restored};
+use socket2::{Domain, Socket, Type};
 
 use crate::ground::{Cluster, in_netns, nft};
 use crate::packets::{Prefixes, is_silent, received, server};
 
 fn answer(from: SocketAddr, to: SocketAddr) -> Answer {
-    Answer { from, to, protocol: 17 }
+    Answer::new(from, to, 17)
 }
 
 /// Those of others between the same pods pass.
@@ -38,10 +41,39 @@ fn answers_of_one_pair_of_ports_are_dropped_and_logged_as_what_denies_them() {
     }
     answers.replace(&BTreeMap::new()).unwrap();
     for (answer, _) in shut {
-        let from = server(&other.namespace, answer.from);
-        let to = server(&client.namespace, answer.to);
-        from.send_to(b"answer", answer.to).unwrap();
+        let from = server(&other.namespace, answer.from());
+        let to = server(&client.namespace, answer.to());
+        from.send_to(b"answer", answer.to()).unwrap();
         assert_eq!(received(&to), "answer");
+    }
+}
+
+/// Raw packets of a protocol that nobody has given to anything.
+#[test]
+fn packets_without_ports_are_dropped_by_their_protocol() {
+    let Some(cluster) = Cluster::create(2) else { return };
+    let [client, other] = cluster.pods.as_slice() else { panic!("two pods") };
+    let mut answers = cluster.node.run(|| Answers::open().unwrap()).unwrap();
+    for (own, far) in client.addresses.into_iter().zip(other.addresses) {
+        let raw = |namespace: &Namespace, protocol: i32| {
+            let socket = namespace.run(|| Socket::new(Domain::for_address(SocketAddr::new(own, 0)), Type::RAW, Some(protocol.into())));
+            let socket = socket.unwrap().unwrap();
+            socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+            socket
+        };
+        let hears = |protocol: i32| {
+            let (from, to) = (raw(&client.namespace, protocol), raw(&other.namespace, protocol));
+            from.send_to(b"word", &SocketAddr::new(far, 0).into()).unwrap();
+            to.recv(&mut [MaybeUninit::uninit(); 64]).is_ok()
+        };
+        assert!(hears(253) && hears(254));
+        // Whatever was told for ports.
+        let shut = Answer::new(SocketAddr::new(own, 7), SocketAddr::new(far, 8), 253);
+        answers.replace(&BTreeMap::from([(shut, 42)])).unwrap();
+        assert_eq!(cluster.node.run(|| Answers::open().unwrap().found()).unwrap(), Ok([shut].into()));
+        assert!(!hears(253) && hears(254));
+        answers.replace(&BTreeMap::new()).unwrap();
+        assert!(hears(253));
     }
 }
 
@@ -56,7 +88,7 @@ fn the_table_holds_what_was_asked_for_last() {
         for wanted in wanted.map(BTreeMap::from_iter) {
             answers.replace(&wanted).unwrap();
             for (answer, origin) in &wanted {
-                let (from, to) = (answer.from, answer.to);
+                let (from, to) = (answer.from(), answer.to());
                 let element = format!("{} . {} . udp . {} . {} : goto denied-{origin:08x}", from.ip(), to.ip(), from.port(), to.port());
                 assert!(lists(&element), "{element}\n{:?}", nft(&["list", "table", "inet", "palisade-answers"], ""));
             }

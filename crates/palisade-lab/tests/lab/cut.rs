@@ -1,6 +1,7 @@
 //! Live connections that a change denies are cut, whoever sends next; all others live on.
 
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -145,12 +146,16 @@ impl World {
         self.events.try_iter().filter_map(|it| if let Event::Denied(denial) = it.event { Some(*denial) } else { None }).collect()
     }
 
-    /// Deletes what the nodes remember of conversations that were cut. False without nft.
+    /// Deletes what the nodes remember of conversations that were cut, and waits until it is back. False without nft.
     fn forget_answers(&self) -> bool {
-        let nodes = self.lab.namespaces().into_iter().filter(|(who, _)| matches!(who, Speaker::Node(_)));
-        let forget = || std::process::Command::new("nft").args(["delete", "table", "inet", "palisade-answers"]).output();
-        let forgotten: Vec<_> = nodes.filter_map(|(_, it)| it.run(forget).unwrap().ok()).collect();
+        let nodes = || self.lab.namespaces().into_iter().filter(|(who, _)| matches!(who, Speaker::Node(_)));
+        let nft = |word: &'static str| move || std::process::Command::new("nft").args([word, "table", "inet", "palisade-answers"]).output();
+        let forgotten: Vec<_> = nodes().filter_map(|(_, it)| it.run(nft("delete")).unwrap().ok()).collect();
         assert!(forgotten.iter().all(|it| it.status.success()), "{forgotten:?}");
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !nodes().all(|(_, it)| it.run(nft("list")).unwrap().is_ok_and(|it| it.status.success())) && !forgotten.is_empty() {
+            assert!(Instant::now() < deadline, "the table does not come back");
+        }
         !forgotten.is_empty()
     }
 
@@ -321,6 +326,23 @@ fn a_server_that_may_call_its_client_can_do_so_after_the_cut() {
     }
 }
 
+/// Does something while both ends of conversations go on sending.
+fn while_both_send(talks: &[Talk], pause: Duration, work: impl FnOnce()) {
+    let stop = Flag::default();
+    std::thread::scope(|scope| {
+        let stopped = Arc::clone(&stop.0);
+        scope.spawn(move || {
+            while !stopped.load(Ordering::SeqCst) {
+                talks.iter().for_each(Talk::send_both);
+                std::thread::sleep(pause);
+            }
+        });
+        // Also when it fails.
+        let _stop = stop;
+        work();
+    });
+}
+
 /// Each may call out and neither may be called, so what each node sees come in could be the answer to what it saw go out.
 #[test]
 fn datagrams_of_both_ends_do_not_answer_each_other_after_the_cut() {
@@ -332,18 +354,8 @@ fn datagrams_of_both_ends_do_not_answer_each_other_after_the_cut() {
         let mut world = World::up(nodes, PodNetwork::Routed, Established::Cut, &before);
         let cut = [By::Pod, By::Service].map(|by| world.talk("client", Protocol::Udp, by));
         let lives = [By::Pod, By::Service].map(|by| world.talk("other", Protocol::Udp, by));
-        // They never stop, not even while the change comes into force.
-        let stop = Flag::default();
-        std::thread::scope(|scope| {
-            let (stopped, talks) = (Arc::clone(&stop.0), &cut);
-            scope.spawn(move || {
-                while !stopped.load(Ordering::SeqCst) {
-                    talks.iter().for_each(Talk::send_both);
-                    std::thread::sleep(Duration::from_millis(5));
-                }
-            });
-            // Also when something below fails.
-            let _stop = stop;
+        // Not even while the change comes into force do they stop.
+        while_both_send(&cut, Duration::from_millis(5), || {
             world.apply(&[client(), called_by("server", &["other"])]);
             both_silent(&refs(&cut));
             alive(&refs(&lives), Side::Server);
@@ -374,17 +386,7 @@ fn datagrams_of_both_ends_stay_cut_when_agents_come_and_go() {
     let after = [client(), called_by("server", &["other"])];
     let mut world = World::up(Nodes::Two, PodNetwork::Routed, Established::Cut, &[client(), called_by("server", &["client", "other"])]);
     let cut = [world.talk("client", Protocol::Udp, By::Pod)];
-    let stop = Flag::default();
-    std::thread::scope(|scope| {
-        let (stopped, talks) = (Arc::clone(&stop.0), &cut);
-        scope.spawn(move || {
-            while !stopped.load(Ordering::SeqCst) {
-                talks.iter().for_each(Talk::send_both);
-                std::thread::sleep(Duration::from_micros(200));
-            }
-        });
-        // Also when something below fails.
-        let _stop = stop;
+    while_both_send(&cut, Duration::from_micros(200), || {
         world.apply(&after);
         both_silent(&refs(&cut));
         for turn in 0..5 {
@@ -420,6 +422,21 @@ fn cuts_are_told_with_pods_and_rule() {
         world.apply(&[client()]);
         assert_eq!(world.cuts(), Vec::new());
     }
+}
+
+/// What a node tracks of a first packet that the other node has denied is no connection.
+#[test]
+fn a_call_that_nobody_answered_is_not_told_as_cut() {
+    if !is_root() {
+        return;
+    }
+    let mut world = World::up(Nodes::Two, PodNetwork::Routed, Established::Cut, &[client(), called_by("server", &["other"])]);
+    let called = (SERVER.parse::<IpAddr>().unwrap(), 9000).into();
+    let refused = world.namespace("client").run(|| TcpStream::connect_timeout(&called, Duration::from_millis(300))).unwrap();
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::TimedOut);
+    assert_eq!(world.tracked(CLIENT).len(), 1);
+    world.apply(&[client(), called_by("server", &["other", "third"])]);
+    assert_eq!((world.tracked(CLIENT).len(), world.cuts()), (0, Vec::new()));
 }
 
 /// Whoever removed the table has let in what policy denies.

@@ -173,7 +173,7 @@ fn denies_answer(from: &str, to: &str) -> bool {
     let view = view_of(&model);
     let node = NodeView { node: NodeId(0), links: Default::default(), unknown: Unknown::Open };
     let ruleset = lower(&model, &compile(&model), &node, &mut Ids::default());
-    let answer = Answer { from: SocketAddr::new(address(from), 5000), to: SocketAddr::new(address(to), 6000), protocol: 17 };
+    let answer = Answer::new(SocketAddr::new(address(from), 5000), SocketAddr::new(address(to), 6000), 17);
     let origin = Judge::new(&ruleset, &view, &BTreeSet::new()).denies_answer(&answer).unwrap();
     origin.inspect(|it| assert!(ruleset.origins.contains_key(it), "{it}")).is_some()
 }
@@ -194,10 +194,12 @@ fn what_could_be_an_answer_goes_either_way_between_the_ports_that_the_node_sees(
     // By a Service.
     connection.original.destination = address("10.96.0.1");
     let node = BTreeSet::from([address("192.168.0.1")]);
-    let told = |it: &Connection| answers_of(it, &node).iter().map(|it| format!("{} {}", it.from, it.to)).collect::<Vec<_>>();
+    let told = |it: &Connection| answers_of(it, &node).iter().map(|it| format!("{} {}", it.from(), it.to())).collect::<Vec<_>>();
     assert_eq!(told(&connection), ["10.0.0.2:53 10.0.0.1:4000", "10.0.0.1:4000 10.0.0.2:53"]);
     // Both ends of an association send what keeps it alive, and conntrack begins another with it.
-    assert_eq!(told(&Connection { protocol: 132, ..connection }).len(), 2);
+    assert_eq!(told(&Connection { protocol: 132, ..connection.clone() }).len(), 2);
+    // What tracking calls ports of GRE is a key in it.
+    assert_eq!(told(&Connection { protocol: 47, ..connection }), ["10.0.0.2:0 10.0.0.1:0", "10.0.0.1:0 10.0.0.2:0"]);
     assert_eq!(told(&tcp("10.0.0.1", "10.0.0.2", 80)), Vec::<String>::new());
     // What a server of the node sends meets no other hook.
     let to_node = Connection { protocol: 6, ..direct("10.0.0.1", "192.168.0.1", 17, Some((4000, 53))) };
