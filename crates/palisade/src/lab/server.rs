@@ -108,6 +108,10 @@ impl Server {
         if let (WhileUnknown::Closed { .. }, Some(note)) = (&self.options.unknown, waited(&lab.closed_for(), &known)) {
             self.history.push(Entry::Note(note));
         }
+        let noticed = input.noticed();
+        if !noticed.is_empty() {
+            self.history.push(Entry::Note(noticed.trim_end().to_owned()));
+        }
         *lock(&self.read) = input.snapshot;
         Ok(Told::Applied)
     }

@@ -294,6 +294,11 @@ fn changed_files_are_followed_and_broken_ones_change_nothing() {
     lab.says(asks, 1);
     std::fs::write(folder.path().join("3-developers.yaml"), read("shop.change.yaml")).unwrap();
     wait_until("the change", || lab.run(asks).status.code() == Some(0));
+    // What is noticed of files that are followed is told as well.
+    let misspelt = "metadata: {namespace: shop, name: later, annotations: {palisade.dev/mode: audit, palisade.dev/audit-sett: next}}";
+    let later = format!("apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n{misspelt}\nspec: {{podSelector: {{}}}}\n");
+    std::fs::write(folder.path().join("5-later.yaml"), later).unwrap();
+    wait_until("the warning", || lab.says("status", 0).contains("palisade.dev/audit-sett"));
     // At once: a file that is empty for a moment says that there is nothing.
     std::fs::write(folder.path().join("broken"), "kind: [").unwrap();
     std::fs::rename(folder.path().join("broken"), folder.path().join("3-developers.yaml")).unwrap();
