@@ -60,13 +60,13 @@ impl Answer {
         self.protocol
     }
 
-    /// The port of the destination, if the protocol has ports.
-    pub fn port(&self) -> Option<u16> {
-        Some(self.to.port()).filter(|_| WITH_PORTS.contains(&self.protocol))
+    /// Whether the ports of its ends are any.
+    pub fn has_ports(&self) -> bool {
+        WITH_PORTS.contains(&self.protocol)
     }
 
     fn map(&self) -> Map {
-        let keys = if WITH_PORTS.contains(&self.protocol) { Keys::Ports } else { Keys::Protocols };
+        let keys = if self.has_ports() { Keys::Ports } else { Keys::Protocols };
         Map { family: Family::of(self.from.ip()), keys }
     }
 }

@@ -122,7 +122,7 @@ impl<'a> Judge<'a> {
         let (from, to, protocol) = (answer.from(), answer.to(), answer.protocol());
         let opening = |from: SocketAddr, to: SocketAddr| {
             let (source, destination) = (from.ip(), to.ip());
-            Opening { source, destination, protocol, port: answer.port().map(|_| to.port()) }
+            Opening { source, destination, protocol, port: answer.has_ports().then_some(to.port()) }
         };
         if !self.view.is_own_pod(to.ip()) || self.view.is_own_pod(from.ip()) {
             return Ok(None);

@@ -84,7 +84,8 @@ const TUNNELS: [&str; 11] = ["bareudp", "erspan", "geneve", "gre", "gretap", "ip
 /// Links on those of pods, and tunnels.
 fn made_on(environment: &Environment, pods: &Pods<'_>, out: &mut Vec<v1::VerifyFinding>) {
     for link in &environment.links {
-        let (name, kind) = (&link.name, link.kind.as_deref().unwrap_or_default());
+        // Loopback and hardware have no kind, and are made on nothing.
+        let (name, Some(kind)) = (&link.name, link.kind.as_deref()) else { continue };
         let below = link.on.and_then(|on| environment.links.iter().find(|it| it.index == on)).filter(|_| kind != "veth");
         if let Some((below, pod)) = below.and_then(|it| Some((it, pods.at(&it.name)?))) {
             let sentence = format!(
