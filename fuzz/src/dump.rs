@@ -84,13 +84,15 @@ fn as_kept(ruleset: &Ruleset) -> Ruleset {
 /// A packet finds its way through any ruleset, or it is said that there is none.
 pub(crate) fn walk(ruleset: &Ruleset) {
     let address = IpAddr::from(Ipv4Addr::new(10, 0, 0, 1));
-    for at in [At::Forward, At::Input, At::Ingress { link: "pod1".to_owned() }] {
+    let link = || "pod1".to_owned();
+    for at in [At::Forward, At::Input, At::Output, At::Ingress { link: link() }, At::Frame { link: link(), kind: 0x8100 }] {
         let packet = Packet {
             at,
             source: address,
             destination: address,
             protocol: 6,
             port: Some(80),
+            source_port: Some(4000),
             state: CtState::New,
             priority: 0,
             from_link: None,

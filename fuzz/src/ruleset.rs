@@ -2,12 +2,12 @@
 //! that nft takes apart as it was put together.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use arbitrary::{Result, Unstructured};
 use palisade_nft::{
     Address, Chain, CtState, DataMap, End, Hook, IntervalMap, Match, Neighbour, PairSet, Rule, Ruleset, SharedMap, SourceSet, Statement,
-    Value, Verdict, VerdictMap, render,
+    Tuple, TupleKey, TupleMap, Value, Verdict, VerdictMap, render,
 };
 
 use crate::dump;
@@ -51,7 +51,7 @@ fn ruleset(u: &mut Unstructured<'_>) -> Result<Ruleset> {
     let mut ruleset = Ruleset::default();
     for name in MAPS {
         let family = family(u)?;
-        match u.int_in_range(0..=5)? {
+        match u.int_in_range(0..=6)? {
             0 => drop(ruleset.data.insert(name.to_owned(), DataMap { family, elements: numbers(u, family)? })),
             1 => drop(ruleset.intervals.insert(name.to_owned(), IntervalMap { family, elements: ranges(u, family)? })),
             2 => {
@@ -65,6 +65,11 @@ fn ruleset(u: &mut Unstructured<'_>) -> Result<Ruleset> {
             4 => {
                 let pair = |u: &mut Unstructured<'_>| Ok((address(u, family)?, address(u, family)?));
                 drop(ruleset.pairs.insert(name.to_owned(), PairSet { family, elements: several(u, pair)? }));
+            }
+            5 => {
+                let key = key(u)?;
+                let tuple = |u: &mut Unstructured<'_>| Ok((tuple(u, family, key)?, chain(u)?));
+                drop(ruleset.tuples.insert(name.to_owned(), TupleMap { family, key, elements: several(u, tuple)? }));
             }
             _ => {}
         }
@@ -98,6 +103,19 @@ fn address(u: &mut Unstructured<'_>, family: Address) -> Result<IpAddr> {
         Address::V4 => IpAddr::from(u.arbitrary::<[u8; 4]>()?),
         Address::V6 => IpAddr::from(u.arbitrary::<[u8; 16]>()?),
     })
+}
+
+fn key(u: &mut Unstructured<'_>) -> Result<TupleKey> {
+    u.choose(&[TupleKey::Ports, TupleKey::Protocol]).copied()
+}
+
+fn tuple(u: &mut Unstructured<'_>, family: Address, key: TupleKey) -> Result<Tuple> {
+    let protocol = match key {
+        TupleKey::Ports => *u.choose(&[6, 17, 33, 132, 136])?,
+        TupleKey::Protocol => *u.choose(&[1, 4, 47, 58, 253])?,
+    };
+    let from = SocketAddr::new(address(u, family)?, u.arbitrary()?);
+    Ok(Tuple::new(from, SocketAddr::new(address(u, family)?, u.arbitrary()?), protocol))
 }
 
 fn numbers(u: &mut Unstructured<'_>, family: Address) -> Result<SharedMap<IpAddr, u32>> {
@@ -136,7 +154,7 @@ fn rule(u: &mut Unstructured<'_>) -> Result<Rule> {
 
 fn condition(u: &mut Unstructured<'_>) -> Result<Match> {
     let neighbour = |u: &mut Unstructured<'_>| u.choose(&[Neighbour::Unspecified, Neighbour::LinkLocal]).copied();
-    Ok(match u.int_in_range(0..=13)? {
+    Ok(match u.int_in_range(0..=14)? {
         0 => Match::Ct(*u.choose(&[CtState::Established, CtState::Related, CtState::Invalid, CtState::New])?),
         1 => Match::Protocol(vec![u.arbitrary()?]),
         2 => Match::Protocol(vec![1, 58]),
@@ -153,12 +171,13 @@ fn condition(u: &mut Unstructured<'_>) -> Result<Match> {
         10 => Match::LinkAndSource { family: family(u)?, set: map(u)? },
         11 => Match::Pair { family: family(u)?, set: map(u)? },
         12 => Match::SourceIsLocal,
+        13 => Match::FrameTypeNotIn(vec![u.arbitrary()?, u.arbitrary()?]),
         _ => Match::NotSyn,
     })
 }
 
 fn statement(u: &mut Unstructured<'_>) -> Result<Statement> {
-    Ok(match u.int_in_range(0..=9)? {
+    Ok(match u.int_in_range(0..=10)? {
         0 => Statement::Set(Value::Zero),
         1 => {
             let end = *u.choose(&[End::Source, End::Destination])?;
@@ -171,6 +190,7 @@ fn statement(u: &mut Unstructured<'_>) -> Result<Statement> {
         6 => Statement::Verdict(Verdict::Drop),
         7 => Statement::Verdict(Verdict::Return),
         8 => Statement::Verdict(Verdict::Jump(chain(u)?)),
+        9 => Statement::LookTuple { family: family(u)?, key: key(u)?, map: map(u)? },
         _ => Statement::Verdict(Verdict::Goto(chain(u)?)),
     })
 }

@@ -1,109 +1,99 @@
-//! What CI runs, step by step. The first step that fails ends it.
+//! The steps of CI, in order. The first step that fails ends the run.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::codegen;
 use crate::fuzz;
+use crate::skipped::{self, Skipped, Strictness};
 use crate::tidy;
-use crate::workspace::{command, root};
+use crate::tools::{DENY, NEXTEST, cargo, finish};
+use crate::workspace::{APART, root};
 
-/// What a step does.
+/// The work of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
+    /// The lock file of the fuzz driver fits its manifest. `cargo` keeps the lock file of the workspace up to date, but not this one.
+    Lock,
     Cargo(&'static [&'static str]),
-    /// The profile `ci` of `.config/nextest.toml`, with two slots for each CPU.
-    Nextest,
     Tidy,
+    /// Installs the cargo subcommands of the later steps.
+    Tools,
+    /// The profile `ci` of `.config/nextest.toml`, with two slots for each CPU; then the list of skipped tests.
+    Nextest,
     Codegen,
-    /// Each target for the time that `PALISADE_FUZZ_SECONDS` says.
+    /// Each target for as many seconds as `PALISADE_FUZZ_SECONDS` says.
     Fuzz,
-    /// Left out, with what to do about it.
-    Skip(&'static str),
 }
 
-/// Which tools beside cargo itself are there.
-#[derive(Clone, Copy, Debug)]
-struct Tools {
-    nextest: bool,
-    deny: bool,
-}
+const STEPS: [(&str, Work); 10] = [
+    ("lock", Work::Lock),
+    ("fmt", Work::Cargo(&["fmt", "--all", "--check"])),
+    ("tidy", Work::Tidy),
+    ("clippy", Work::Cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])),
+    ("tools", Work::Tools),
+    ("deny", Work::Cargo(&["deny", "check", "bans", "licenses", "sources"])),
+    ("test", Work::Nextest),
+    ("doc tests", Work::Cargo(&["test", "--doc", "--workspace"])),
+    ("codegen", Work::Codegen),
+    ("fuzz", Work::Fuzz),
+];
+
+/// The JUnit report of the profile `ci`.
+const REPORT: &str = "target/nextest/ci/junit.xml";
 
 pub(crate) fn run() -> Result<()> {
     let root = root()?;
-    let tools = Tools { nextest: is_there(&root, "nextest"), deny: is_there(&root, "deny") };
     let start = Instant::now();
     let mut timings = Vec::new();
+    let mut skipped = Vec::new();
     let mut outcome = Ok(());
-    for (name, work) in steps(tools) {
+    for (name, work) in STEPS {
         println!("==> {name}");
         let begin = Instant::now();
-        outcome = perform(&root, work).with_context(|| format!("ci: step `{name}` failed"));
+        outcome = perform(&root, work, &mut skipped).with_context(|| format!("ci: step `{name}` failed"));
         timings.push((name, begin.elapsed()));
         if outcome.is_err() {
             break;
         }
     }
     print!("\n{}", table(&timings, start.elapsed()));
-    outcome
+    outcome?;
+    print!("\n{}", skipped::list(&skipped));
+    let strictness = if std::env::var_os("CI").is_some() { Strictness::Fail } else { Strictness::List };
+    skipped::check(&skipped, strictness)
 }
 
-fn steps(tools: Tools) -> Vec<(&'static str, Work)> {
-    let test = if tools.nextest { Work::Nextest } else { Work::Cargo(&["test", "--workspace", "--lib", "--bins", "--tests"]) };
-    let deny = if tools.deny {
-        Work::Cargo(&["deny", "check", "bans", "licenses", "sources"])
-    } else {
-        Work::Skip("cargo-deny is not installed; `cargo install --locked cargo-deny` brings it")
-    };
-    vec![
-        ("fmt", Work::Cargo(&["fmt", "--all", "--check"])),
-        ("tidy", Work::Tidy),
-        ("clippy", Work::Cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])),
-        ("test", test),
-        ("doc tests", Work::Cargo(&["test", "--doc", "--workspace"])),
-        ("codegen", Work::Codegen),
-        ("deny", deny),
-        ("fuzz", Work::Fuzz),
-    ]
-}
-
-fn perform(root: &Path, work: Work) -> Result<()> {
+fn perform(root: &Path, work: Work, skipped: &mut Vec<Skipped>) -> Result<()> {
     match work {
-        Work::Cargo(arguments) => cargo(&mut command(root, "cargo", arguments)),
+        Work::Lock => {
+            let words = ["tree", "--locked", "--quiet", "--depth=0", "--manifest-path", APART];
+            finish(cargo(root, &words)?.stdout(Stdio::null()))
+                .with_context(|| format!("its lock file may be stale: `cargo update --workspace --manifest-path {APART}`"))
+        }
+        Work::Cargo(arguments) => finish(&mut cargo(root, arguments)?),
+        Work::Tidy => tidy::run(),
+        Work::Tools => [NEXTEST, DENY].into_iter().try_for_each(|tool| tool.ensure(root)),
         Work::Nextest => {
             let slots = std::thread::available_parallelism().map_or(2, |it| it.get() * 2);
             let words = ["nextest", "run", "--workspace", "--profile", "ci"];
-            cargo(command(root, "cargo", &words).env("NEXTEST_TEST_THREADS", slots.to_string()))
+            let result = finish(cargo(root, &words)?.env("NEXTEST_TEST_THREADS", slots.to_string()));
+            let report = std::fs::read_to_string(root.join(REPORT)).with_context(|| format!("cannot read `{REPORT}`"));
+            *skipped = result.and(report).and_then(|it| skipped::of_report(&it))?;
+            Ok(())
         }
-        Work::Tidy => tidy::run(),
         Work::Codegen => codegen::run(codegen::Mode::CheckAsTested),
         Work::Fuzz => match std::env::var("PALISADE_FUZZ_SECONDS") {
             Ok(seconds) => fuzz::run(&["--seconds", &seconds]),
             Err(_) => {
-                println!("skipped: set PALISADE_FUZZ_SECONDS, or run `cargo xtask fuzz`; the seeds were replayed by the tests");
+                println!("not run: set PALISADE_FUZZ_SECONDS, or run `cargo xtask fuzz`; the tests have replayed the seeds");
                 Ok(())
             }
         },
-        Work::Skip(reason) => {
-            println!("skipped: {reason}");
-            Ok(())
-        }
     }
-}
-
-fn cargo(command: &mut Command) -> Result<()> {
-    let words: Vec<String> = command.get_args().map(|it| it.to_string_lossy().into_owned()).collect();
-    let spelled = format!("cargo {}", words.join(" "));
-    let status = command.status().with_context(|| format!("cannot run `{spelled}`"))?;
-    if status.success() { Ok(()) } else { bail!("`{spelled}` ended with {status}") }
-}
-
-fn is_there(root: &Path, tool: &str) -> bool {
-    let status = command(root, "cargo", &[tool, "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    status.is_ok_and(|status| status.success())
 }
 
 fn table(timings: &[(&str, Duration)], total: Duration) -> String {
@@ -116,14 +106,6 @@ fn table(timings: &[(&str, Duration)], total: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn without_its_tools_ci_still_tests_and_says_what_it_left_out() {
-        let steps = steps(Tools { nextest: false, deny: false });
-        let work = |name| steps.iter().find(|(step, _)| *step == name).unwrap().1;
-        assert_eq!(work("test"), Work::Cargo(&["test", "--workspace", "--lib", "--bins", "--tests"]));
-        assert!(matches!(work("deny"), Work::Skip(_)));
-    }
 
     #[test]
     fn the_table_has_a_row_a_step() {

@@ -1,98 +1,69 @@
-//! The properties of `fuzz/` under libFuzzer, which looks for inputs that lead to code that no other has met.
+//! The properties of `fuzz/` under libFuzzer, which looks for inputs that lead to code that no other input has reached.
 //!
-//! The counters of coverage are a pass of LLVM that the stable compiler runs when told to; only sanitizers would need a nightly one.
+//! cargo-fuzz builds and starts the fuzzers. Without a sanitizer it needs no nightly compiler (decision 0018).
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::sync::Mutex;
 
 use anyhow::{Context, Result, bail};
 
-use crate::workspace::{APART, command, output, root};
+use crate::tools::{FUZZ, cargo, finish};
+use crate::workspace::root;
 
 const TARGETS: [&str; 6] = ["dump", "ruleset", "log", "connections", "packet", "manifests"];
-const BINARY: &str = "palisade-fuzz-driver";
-/// Inside `target`: apart from all other builds, which have no counters.
+/// Package with the only fuzz target. The environment variable `PALISADE_FUZZ_TARGET` selects the property.
+const DRIVER: &str = "palisade-fuzz-driver";
+/// Build folder apart from all other builds, which have no coverage counters.
 const FOLDER: &str = "target/fuzz";
-const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
-    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
-    -Cllvm-args=-sanitizer-coverage-trace-compares";
+const BUILD: [&str; 7] = ["--sanitizer=none", "--fuzz-dir", "fuzz/driver", "--target-dir", FOLDER, "--codegen-units", "16"];
 const MOST_SECONDS: u64 = 24 * 60 * 60;
-/// For one input; the longest that was ever seen needs a hundredth.
+/// Seconds after which one input counts as a hang; the slowest input so far took a hundredth of it.
 const SECONDS_FOR_ONE: u64 = 30;
 const MEGABYTES: u64 = 1024;
-/// How long a fuzzer may go on after its time: it ends between two inputs.
-const GRACE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Options {
     targets: Vec<&'static str>,
     seconds: u64,
-    /// How many at a time.
+    /// Number of fuzzers that run at the same time.
     jobs: usize,
 }
 
-/// What one run came to.
+/// Result of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Outcome {
     target: &'static str,
     executions: u64,
     finds: Vec<PathBuf>,
-    /// The end of what it said, if it did not end well.
+    /// The last lines of the log, if the fuzzer failed.
     failure: Option<String>,
-}
-
-/// A fuzzer at work.
-struct Job {
-    target: &'static str,
-    child: Child,
-    log: PathBuf,
-    deadline: Instant,
 }
 
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let options = Options::read(arguments)?;
     let root = root()?;
-    let binary = build(&root)?;
-    let mut waiting = options.targets.iter().rev().copied().collect::<Vec<_>>();
-    let (mut jobs, mut outcomes): (Vec<Job>, Vec<Outcome>) = (Vec::new(), Vec::new());
-    while !waiting.is_empty() || !jobs.is_empty() {
-        while jobs.len() < options.jobs
-            && let Some(target) = waiting.pop()
-        {
-            jobs.push(start(&root, &binary, target, options.seconds)?);
+    FUZZ.ensure(&root)?;
+    finish(&mut cargo(&root, &[&["fuzz", "build"], &BUILD[..], &[DRIVER]].concat())?)?;
+    let (waiting, outcomes) = (Mutex::new(options.targets.iter()), Mutex::new(Vec::new()));
+    let next = || waiting.lock().ok()?.next().copied();
+    let work = || {
+        while let Some(target) = next() {
+            let outcome = fuzz(&root, target, options.seconds);
+            outcomes.lock().map(|mut it| it.push(outcome)).ok();
         }
-        let mut running = Vec::new();
-        for mut job in jobs {
-            match job.child.try_wait().context("cannot wait for a fuzzer")? {
-                Some(status) => outcomes.push(finish(&root, &job, status.success())?),
-                None if Instant::now() > job.deadline => {
-                    job.child.kill().context("cannot end a fuzzer")?;
-                    job.child.wait().context("cannot wait for a fuzzer")?;
-                    outcomes.push(finish(&root, &job, false)?);
-                }
-                None => running.push(job),
-            }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..options.jobs {
+            scope.spawn(work);
         }
-        jobs = running;
-        std::thread::sleep(Duration::from_millis(200));
-    }
-    report(&outcomes, options.seconds)
+    });
+    let outcomes = outcomes.into_inner().ok().context("a fuzzer thread panicked")?;
+    report(&outcomes.into_iter().collect::<Result<Vec<_>>>()?, options.seconds)
 }
 
-fn build(root: &Path) -> Result<PathBuf> {
-    let version = output(root, "rustc", &["-vV"])?;
-    let host = version.lines().find_map(|it| it.strip_prefix("host: ")).context("rustc does not say what it runs on")?;
-    let words = ["build", "--release", "--locked", "--manifest-path", APART, "--target-dir", FOLDER, "--target", host];
-    // With a target of its own the flags are for what is run, and not for build scripts and macros.
-    let status = command(root, "cargo", &words).env("RUSTFLAGS", COVERAGE).status().context("cannot run cargo")?;
-    if !status.success() {
-        bail!("`cargo {}` ended with {status}", words.join(" "));
-    }
-    Ok(root.join(FOLDER).join(host).join("release").join(BINARY))
-}
-
-fn start(root: &Path, binary: &Path, target: &'static str, seconds: u64) -> Result<Job> {
+/// Runs the fuzzer of one target to its end.
+fn fuzz(root: &Path, target: &'static str, seconds: u64) -> Result<Outcome> {
     let folder = |name: &str| -> Result<PathBuf> {
         let folder = root.join(FOLDER).join(name).join(target);
         std::fs::create_dir_all(&folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
@@ -101,32 +72,33 @@ fn start(root: &Path, binary: &Path, target: &'static str, seconds: u64) -> Resu
     let (corpus, finds) = (folder("corpus")?, folder("finds")?);
     let log = root.join(FOLDER).join(format!("{target}.log"));
     let file = std::fs::File::create(&log).with_context(|| format!("cannot write `{}`", log.display()))?;
-    let mut fuzzer = Command::new(binary);
-    fuzzer
-        .args([format!("-max_total_time={seconds}"), format!("-timeout={SECONDS_FOR_ONE}"), format!("-rss_limit_mb={MEGABYTES}")])
-        .args(["-print_final_stats=1", "-max_len=16384"])
-        .arg(format!("-artifact_prefix={}/", finds.display()));
-    let words = root.join("fuzz").join(format!("{target}.dict"));
-    if words.is_file() {
-        fuzzer.arg(format!("-dict={}", words.display()));
-    }
-    // What is new is written to the first of them.
+    println!("fuzz {target}: {seconds} s");
+    let mut fuzzer = fuzzer(root, target, [&corpus, &finds], seconds)?;
+    let status = fuzzer.stdout(file.try_clone()?).stderr(file).status().context("cannot run cargo fuzz")?;
+    let log = String::from_utf8_lossy(&std::fs::read(&log).with_context(|| format!("cannot read `{}`", log.display()))?).into_owned();
+    let finds = std::fs::read_dir(finds).context("cannot list finds")?;
+    let finds = finds.map(|it| it.map(|it| it.path())).collect::<std::io::Result<Vec<_>>>().context("cannot list finds")?;
+    Ok(outcome(target, &log, finds, status.success()))
+}
+
+fn fuzzer(root: &Path, target: &str, [corpus, finds]: [&Path; 2], seconds: u64) -> Result<Command> {
+    let mut fuzzer = cargo(root, &[&["fuzz", "run"], &BUILD[..], &[DRIVER]].concat())?;
+    // libFuzzer writes new inputs to the first folder.
     fuzzer.arg(corpus).arg(root.join("fuzz/seeds").join(target));
     if target == "manifests" {
         fuzzer.arg(root.join("scenarios"));
     }
+    fuzzer
+        .args(["--".to_owned(), format!("-max_total_time={seconds}"), format!("-timeout={SECONDS_FOR_ONE}")])
+        .args([format!("-rss_limit_mb={MEGABYTES}"), format!("-artifact_prefix={}/", finds.display())])
+        .args(["-print_final_stats=1", "-max_len=16384"]);
+    let words = root.join("fuzz").join(format!("{target}.dict"));
+    if words.is_file() {
+        fuzzer.arg(format!("-dict={}", words.display()));
+    }
     // To find the names for a backtrace takes longer than an input may.
-    fuzzer.env("PALISADE_FUZZ_TARGET", target).env("RUST_BACKTRACE", "0").stdout(Stdio::null()).stderr(file);
-    let child = fuzzer.spawn().with_context(|| format!("cannot start `{}`", binary.display()))?;
-    println!("fuzz {target}: {seconds} s");
-    Ok(Job { target, child, log, deadline: Instant::now() + Duration::from_secs(seconds) + GRACE })
-}
-
-fn finish(root: &Path, job: &Job, ended_well: bool) -> Result<Outcome> {
-    let log = String::from_utf8_lossy(&std::fs::read(&job.log).context("cannot read what a fuzzer said")?).into_owned();
-    let finds = std::fs::read_dir(root.join(FOLDER).join("finds").join(job.target)).context("cannot list finds")?;
-    let finds = finds.map(|it| it.map(|it| it.path())).collect::<std::io::Result<Vec<_>>>().context("cannot list finds")?;
-    Ok(outcome(job.target, &log, finds, ended_well))
+    fuzzer.env("PALISADE_FUZZ_TARGET", target).env("RUST_BACKTRACE", "0");
+    Ok(fuzzer)
 }
 
 fn outcome(target: &'static str, log: &str, finds: Vec<PathBuf>, ended_well: bool) -> Outcome {

@@ -16,7 +16,9 @@ mod differential;
 mod fuzz;
 mod generate;
 mod mutants;
+mod skipped;
 mod tidy;
+mod tools;
 mod workspace;
 
 const USAGE: &str = "\
@@ -32,7 +34,7 @@ usage: cargo xtask COMMAND
   mutants [NAME…]    mistakes of `xtask/mutants.toml`, one by one, in a copy of the workspace: each must make a test fail
   bench parse [--runs N] [--binary PATH]
                      CPU time of reading a large folder, as a ratio to a plain read, and of one with slips
-  bench engine [--runs N] [--only memory|sizes|updates|nodes|worst]
+  bench engine [--runs N] [--only memory|sizes|updates|nodes|following|worst]
                      CPU time of working out whole clusters, as a ratio to copying them
   bench kernel [--rounds N] [--quick]
                      what the ruleset costs in the kernel, as a ratio to conntrack alone; needs root

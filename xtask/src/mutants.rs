@@ -47,7 +47,7 @@ enum Fate {
 }
 
 /// The tests that are run, the random one first.
-const TESTS: [&str; 5] = ["differential", "scenarios", "plans", "audit", "lowering"];
+const TESTS: [&str; 7] = ["differential", "scenarios", "networks", "updates", "plans", "audit", "lowering"];
 /// How long the random test looks for a difference, and how long a test may take at all: a mutant may never end.
 const SECONDS: &str = "20";
 const PATIENCE: Duration = Duration::from_secs(240);

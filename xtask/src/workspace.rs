@@ -14,13 +14,13 @@ pub(crate) fn root() -> Result<PathBuf> {
 }
 
 /// A command that runs in the root of the workspace. `cargo` is the one that started us.
-pub(crate) fn command(root: &Path, program: &str, arguments: &[&str]) -> Command {
+pub(crate) fn command<S: AsRef<str>>(root: &Path, program: &str, arguments: &[S]) -> Command {
     let program = match (program, std::env::var_os("CARGO")) {
         ("cargo", Some(cargo)) => cargo,
         _ => program.into(),
     };
     let mut command = Command::new(program);
-    command.args(arguments).current_dir(root);
+    command.args(arguments.iter().map(AsRef::as_ref)).current_dir(root);
     command
 }
 

@@ -4,16 +4,17 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use palisade_kernel::{Kernel, KernelError};
-use palisade_model::{Direction, Model, NodeId, PodName, Policy};
-use palisade_nft::{Audit, Becomes, Ids, Ruleset, Table, Transaction, Would, audit};
+use palisade_kernel::{Counted, KernelError};
+use palisade_model::{Changes, Direction, Model, NodeId, PodName, Policy};
+use palisade_nft::{Audit, Auditing, Becomes, Ruleset, Worked, Would};
 use palisade_report::audited::{SeenFlow, SeenOnNode};
 use palisade_report::{Foreseen, foreseen, v1};
 
-use crate::agent::{Checked, same};
 use crate::book::Key;
+use crate::core::small_table::Wrote;
 use crate::denial::{Name, Side, protocol};
 use crate::names::Names;
 
@@ -126,13 +127,17 @@ fn reported(becomes: Becomes) -> v1::Becomes {
 /// What tells flows apart. Ends are named: an address may be that of another pod later.
 type FlowKey = (Would, (String, IpAddr), (String, IpAddr), u8, Option<u16>);
 
-/// Keeps the audit of one node.
+/// Keeps the audit of one node: the table that is wanted, and what its packets and counters said.
 #[derive(Debug, Default)]
 pub(crate) struct Keeper {
-    ids: Ids,
-    /// What was applied last.
-    wanted: Option<Audit>,
+    auditing: Auditing,
+    /// The audit that was written last.
+    wanted: Option<Arc<Audit>>,
+    /// The audit that is to be written.
+    next: Option<Arc<Audit>>,
     standing: Standing,
+    /// Whether chains may go with the next write, and their counters with them.
+    chains: Chains,
     sets: BTreeMap<Box<str>, Set>,
     /// What numbers stand for, also those of the table before: its packets may still be on their way.
     woulds: BTreeMap<u32, Would>,
@@ -142,13 +147,29 @@ pub(crate) struct Keeper {
     failure: Option<String>,
 }
 
-/// What the table holds.
+/// The content of the table, as far as it is known without a dump.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Standing {
     AsLeft,
-    /// Anything: somebody who died may have left it.
+    /// Anything: a process that died may have left it.
     #[default]
     Unknown,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Chains {
+    #[default]
+    Stay,
+    MayGo,
+}
+
+/// The work that a change needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AuditNeeds {
+    /// The counters are read first.
+    pub(crate) count: bool,
+    /// The table is written.
+    pub(crate) write: bool,
 }
 
 #[derive(Debug)]
@@ -170,18 +191,66 @@ struct Subjects {
 }
 
 impl Keeper {
-    /// Brings the table to what the model wants. What goes wrong is kept for `failure`: policy is in force whatever becomes of this.
-    pub(crate) fn apply<K: Kernel>(&mut self, kernel: &mut K, model: &Model, node: NodeId, now: Duration) {
-        let counted = self.count(kernel);
-        let wanted = audit(model, node, &mut self.ids);
-        let written = self.write(kernel, wanted.as_ref());
-        self.woulds = self.wanted.take().map(|it| it.woulds).unwrap_or_default();
-        self.woulds.extend(wanted.iter().flat_map(|it| it.woulds.clone()));
+    /// Works out the audit after changes. `needs` says what is to be done for it.
+    pub(crate) fn update(&mut self, model: &Model, changes: &Changes, node: NodeId) {
+        let (next, worked) = self.auditing.update(model, changes, node).unzip();
+        if !matches!(worked, Some(Worked::NothingToDo | Worked::ByElements)) {
+            self.chains = Chains::MayGo;
+        }
+        self.next = next;
+    }
+
+    /// Takes an audit that was worked out from scratch. Whether it is another one than the one that was kept up to date.
+    pub(crate) fn recomputed(&mut self, auditing: Auditing, audit: Option<Arc<Audit>>) -> bool {
+        if self.next.as_deref() == audit.as_deref() {
+            return false;
+        }
+        (self.auditing, self.next, self.chains) = (auditing, audit, Chains::MayGo);
+        true
+    }
+
+    /// The steps that bring the table to the audit of the model. Counters are read before chains go, and before an edited set begins to count from zero: otherwise
+    /// the connections that its earlier policies saw would be reported for the new ones.
+    pub(crate) fn needs(&self, model: &Model) -> AuditNeeds {
+        let is_same = match (&self.wanted, &self.next) {
+            (Some(wanted), Some(next)) => Arc::ptr_eq(wanted, next),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        let counts = self.wanted.is_some() && self.standing == Standing::AsLeft;
+        AuditNeeds {
+            count: counts && (self.chains == Chains::MayGo || self.has_edited_sets(model)),
+            write: !is_same || self.standing == Standing::Unknown,
+        }
+    }
+
+    /// The table that is to be written.
+    pub(crate) fn goal(&self) -> Option<Ruleset> {
+        self.next.as_ref().map(|it| it.ruleset.clone())
+    }
+
+    /// The table was written, did not need to be, or could not be.
+    pub(crate) fn written(&mut self, written: Result<Option<Wrote>, KernelError>, model: &Model, now: Duration) {
+        if matches!(written, Ok(Some(Wrote::Whole))) {
+            self.reloaded();
+        }
+        self.chains = Chains::Stay;
+        if !matches!(written, Ok(None)) {
+            self.woulds = self.wanted.take().map(|it| it.woulds.clone()).unwrap_or_default();
+            self.woulds.extend(self.next.iter().flat_map(|it| it.woulds.clone()));
+            self.wanted = self.next.clone();
+            self.standing = if written.is_ok() { Standing::AsLeft } else { Standing::Unknown };
+        }
         self.restart_edited(model, now);
-        self.subjects.know(model, wanted.as_ref());
-        self.wanted = wanted;
-        self.standing = if written.is_ok() { Standing::AsLeft } else { Standing::Unknown };
-        self.failure = counted.and(written).err().map(|error| format!("audit: {error}"));
+        self.subjects.know(self.wanted.as_deref());
+        if let Err(error) = written {
+            self.failure = Some(format!("audit: {error}"));
+        }
+    }
+
+    /// The table was written whole, and its counters begin anew.
+    pub(crate) fn reloaded(&mut self) {
+        self.subjects.shown.values_mut().for_each(|(_, packets)| *packets = 0);
     }
 
     /// Counts packets that never came.
@@ -193,21 +262,6 @@ impl Keeper {
     /// What went wrong since it was last asked.
     pub(crate) fn failure(&mut self) -> Option<String> {
         self.failure.take()
-    }
-
-    /// Holds the table against what was applied, and puts that back if it is not there.
-    pub(crate) fn check<K: Kernel>(&mut self, kernel: &mut K) -> Result<Checked, KernelError> {
-        let Some(wanted) = &self.wanted else { return Ok(Checked::NothingWanted) };
-        let checked = match kernel.dump_of(Table::Audit) {
-            Ok(Some(found)) if same(&found, &wanted.ruleset) => return Ok(Checked::Intact),
-            Ok(None) => Checked::WasRemoved,
-            Ok(Some(_)) | Err(KernelError::Foreign { .. }) => Checked::WasChanged,
-            Err(error) => return Err(error),
-        };
-        let ruleset = wanted.ruleset.clone();
-        self.load(kernel, &ruleset)?;
-        self.standing = Standing::AsLeft;
-        Ok(checked)
     }
 
     /// What a number stands for.
@@ -239,9 +293,13 @@ impl Keeper {
         Some(Told { would, source, destination, protocol: tuple.protocol, source_port, port, icmp: tuple.icmp, packets })
     }
 
-    /// What is known by now, set by set.
-    pub(crate) fn watched<K: Kernel>(&mut self, kernel: &mut K) -> Result<Vec<Watched>, KernelError> {
-        self.count(kernel)?;
+    /// Whether `watched` needs the counters of the table.
+    pub(crate) fn has_counters(&self) -> bool {
+        self.wanted.is_some() && self.standing == Standing::AsLeft
+    }
+
+    /// The state of each set, as far as it is known. `counted` first, if there are counters.
+    pub(crate) fn watched(&self) -> Vec<Watched> {
         let of = |name: &str, set: &Set| Watched {
             set: name.into(),
             since: set.since,
@@ -250,40 +308,22 @@ impl Keeper {
             not_kept: set.not_kept,
             lost: self.lost - set.lost_before,
         };
-        Ok(self.sets.iter().map(|(name, set)| of(name, set)).collect())
+        self.sets.iter().map(|(name, set)| of(name, set)).collect()
     }
 
-    /// Reads what the chains of the subjects have counted.
-    fn count<K: Kernel>(&mut self, kernel: &mut K) -> Result<(), KernelError> {
-        if self.wanted.is_none() || self.standing == Standing::Unknown {
-            return Ok(());
-        }
-        for counted in kernel.counters_of(Table::Audit)? {
-            if counted.index == 0 {
-                self.subjects.show(&counted.chain, counted.packets);
-            }
-        }
-        Ok(())
+    /// Takes the counters of the subjects' chains.
+    pub(crate) fn counted(&mut self, counters: &[Counted]) {
+        counters.iter().filter(|it| it.index == 0).for_each(|it| self.subjects.show(&it.chain, it.packets));
     }
 
-    fn write<K: Kernel>(&mut self, kernel: &mut K, wanted: Option<&Audit>) -> Result<(), KernelError> {
-        match (&self.wanted, wanted, self.standing) {
-            (None, None, Standing::AsLeft) => Ok(()),
-            (_, None, _) => kernel.commit(&Transaction::unload_of(Table::Audit)),
-            (Some(before), Some(wanted), Standing::AsLeft) => {
-                let changes = Transaction { table: Table::Audit, ..wanted.ruleset.changes_since(&before.ruleset) };
-                // What somebody else did to it is undone by writing all of it.
-                kernel.commit(&changes).or_else(|_| self.load(kernel, &wanted.ruleset))
-            }
-            (_, Some(wanted), _) => self.load(kernel, &wanted.ruleset),
-        }
+    /// The counters could not be read.
+    pub(crate) fn not_counted(&mut self, error: &KernelError) {
+        self.failure = Some(format!("audit: {error}"));
     }
 
-    /// Writes all of the table. Its counters begin anew.
-    fn load<K: Kernel>(&mut self, kernel: &mut K, ruleset: &Ruleset) -> Result<(), KernelError> {
-        kernel.commit(&Transaction::load_into(Table::Audit, ruleset))?;
-        self.subjects.shown.values_mut().for_each(|(_, packets)| *packets = 0);
-        Ok(())
+    /// Whether the model has a set that is new or has other policies than before, also policies that select no pod of this node.
+    fn has_edited_sets(&self, model: &Model) -> bool {
+        model.audited.iter().any(|(name, policies)| self.sets.get(name).is_none_or(|set| set.policies != *policies))
     }
 
     /// Begins anew with sets that are not what they were: what was seen before was the answer to another question.
@@ -304,14 +344,12 @@ impl Keeper {
 
 impl Subjects {
     /// The subjects of a new table. Chains that stay go on counting.
-    fn know(&mut self, model: &Model, audit: Option<&Audit>) {
+    fn know(&mut self, audit: Option<&Audit>) {
         let mut counted = BTreeMap::new();
         let mut shown = BTreeMap::new();
-        for (chain, (id, direction)) in audit.into_iter().flat_map(|it| &it.subjects) {
-            let Some(endpoint) = model.endpoint(*id) else { continue };
-            let key = (endpoint.name.clone(), *direction);
-            counted.insert(key.clone(), self.counted.get(&key).copied().unwrap_or(0));
-            shown.insert(chain.clone(), (key, self.shown.get(chain).map_or(0, |it| it.1)));
+        for (chain, key) in audit.into_iter().flat_map(|it| &it.subjects) {
+            counted.insert(key.clone(), self.counted.get(key).copied().unwrap_or(0));
+            shown.insert(chain.clone(), (key.clone(), self.shown.get(chain).map_or(0, |it| it.1)));
         }
         *self = Subjects { counted, shown };
     }

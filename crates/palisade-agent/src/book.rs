@@ -47,9 +47,16 @@ pub struct Book {
     events: BTreeMap<u64, Key>,
     /// How many events there were.
     noted: u64,
-    /// By the number of an origin, for as long as its second lasts.
-    rates: BTreeMap<u32, Rate>,
+    rates: Rates,
     totals: Totals,
+}
+
+/// How many events of each origin were told within a second.
+#[derive(Debug)]
+pub(crate) struct Rates {
+    limit: NonZeroU64,
+    /// By the number of an origin, for as long as its second lasts.
+    origins: BTreeMap<u32, Rate>,
 }
 
 /// The events of one origin within a second.
@@ -157,7 +164,7 @@ impl Book {
             entries: HashMap::new(),
             events: BTreeMap::new(),
             noted: 0,
-            rates: BTreeMap::new(),
+            rates: Rates::new(limits),
             totals: Totals::default(),
         }
     }
@@ -177,7 +184,7 @@ impl Book {
         }
     }
 
-    /// The same without names, and without a word about whether it is told.
+    /// Notes a packet without names, and without deciding whether it is told.
     pub(crate) fn note(&mut self, packet: &[u8], prefix: &str, now: Duration) -> Noted {
         self.totals.packets += 1;
         let key = match key_of(packet, prefix, self.prefix) {
@@ -210,27 +217,15 @@ impl Book {
     }
 
     /// Whether one more event of an origin is told within its second; it is counted in any case.
-    pub(crate) fn tells(&mut self, origin: u32, now: Duration) -> bool {
-        let rate = self.rates.entry(origin).or_insert(Rate { since: now, told: 0, untold: 0 });
-        let tells = rate.told < self.limits.told.get();
-        let (of_rate, total) =
-            if tells { (&mut rate.told, &mut self.totals.events) } else { (&mut rate.untold, &mut self.totals.suppressed) };
-        *of_rate += 1;
-        *total += 1;
+    fn tells(&mut self, origin: u32, now: Duration) -> bool {
+        let tells = self.rates.tells(origin, now);
+        *(if tells { &mut self.totals.events } else { &mut self.totals.suppressed }) += 1;
         tells
     }
 
     /// Ends the seconds that are over, and gives what was not told in them. Until that is asked for, a second goes on.
     pub fn settle(&mut self, now: Duration) -> Vec<Suppressed> {
-        let mut settled = Vec::new();
-        self.rates.retain(|origin, rate| {
-            let lasts = now.saturating_sub(rate.since) < SECOND;
-            if !lasts && rate.untold > 0 {
-                settled.push(Suppressed { origin: *origin, connections: rate.untold });
-            }
-            lasts
-        });
-        settled
+        self.rates.settle(now)
     }
 
     /// Reads a packet without writing it down.
@@ -258,7 +253,40 @@ impl Book {
     }
 }
 
-fn key_of(packet: &[u8], prefix: &str, begins: &str) -> Result<Key, Unreadable> {
+impl Rates {
+    pub(crate) fn new(limits: Limits) -> Rates {
+        Rates { limit: limits.told, origins: BTreeMap::new() }
+    }
+
+    /// Whether one more event of an origin is told within its second.
+    pub(crate) fn tells(&mut self, origin: u32, now: Duration) -> bool {
+        let rate = self.origins.entry(origin).or_insert(Rate { since: now, told: 0, untold: 0 });
+        let tells = rate.told < self.limit.get();
+        *(if tells { &mut rate.told } else { &mut rate.untold }) += 1;
+        tells
+    }
+
+    /// Ends the seconds that are over, and gives the events that were not told in them.
+    pub(crate) fn settle(&mut self, now: Duration) -> Vec<Suppressed> {
+        let mut settled = Vec::new();
+        self.origins.retain(|origin, rate| {
+            // A second that begins in the future was begun by a clock that has been set back.
+            let lasts = now.checked_sub(rate.since).is_some_and(|it| it < SECOND);
+            if !lasts && rate.untold > 0 {
+                settled.push(Suppressed { origin: *origin, connections: rate.untold });
+            }
+            lasts
+        });
+        settled
+    }
+
+    /// When the first second ends in which events were not told.
+    pub(crate) fn due(&self) -> Option<Duration> {
+        self.origins.values().filter(|it| it.untold > 0).map(|it| it.since + SECOND).min()
+    }
+}
+
+pub(crate) fn key_of(packet: &[u8], prefix: &str, begins: &str) -> Result<Key, Unreadable> {
     let origin = number(prefix, begins).ok_or(Unreadable::Prefix)?;
     Ok(Key { tuple: packet::read(packet)?, origin })
 }
@@ -276,7 +304,7 @@ fn number(prefix: &str, begins: &str) -> Option<u32> {
     if plain { u32::from_str_radix(digits, 16).ok() } else { None }
 }
 
-fn denial(Key { tuple, origin }: Key, count: u64, names: &Names) -> Denial {
+pub(crate) fn denial(Key { tuple, origin }: Key, count: u64, names: &Names) -> Denial {
     let by = names.origin(origin);
     Denial {
         source: names.source(tuple.source, &by),

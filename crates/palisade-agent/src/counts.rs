@@ -29,6 +29,10 @@ pub struct Counts {
     pub untracked: u64,
     /// Tracked connections that made room for others.
     pub evictions: u64,
+    /// Times that the rulesets were lowered from scratch and compared with those kept up to date.
+    pub recomputations: u64,
+    /// Those among them that gave another ruleset, which was applied.
+    pub mismatches: u64,
 }
 
 /// One number with its name.
@@ -51,7 +55,7 @@ impl Counts {
     /// Every number, in a fixed order; failures by their reasons.
     pub fn counters(&self) -> Vec<Counter> {
         let Counts { commits, failures, retries, unfulfilled, replacements, takeovers, resyncs, restorations, .. } = self;
-        let Counts { events_lost, untracked, evictions, .. } = self;
+        let Counts { events_lost, untracked, evictions, recomputations, mismatches, .. } = self;
         let one = |name, help, value: &u64| Counter { name, help, label: None, value: *value };
         let mut counters = vec![one("commits", "transactions that came into force", commits)];
         counters.extend(failures.iter().map(|(reason, value)| Counter {
@@ -70,6 +74,8 @@ impl Counts {
             one("events_lost", "logged packets that were never read", events_lost),
             one("untracked_packets", "packets that were dropped because their connection could not be tracked", untracked),
             one("evicted_connections", "tracked connections that made room for others", evictions),
+            one("recomputations", "times that the rulesets were lowered from scratch and compared", recomputations),
+            one("recomputation_mismatches", "recomputations that gave another ruleset, which was applied", mismatches),
         ]);
         counters
     }
@@ -88,6 +94,8 @@ impl Counts {
         self.events_lost += other.events_lost;
         self.untracked += other.untracked;
         self.evictions += other.evictions;
+        self.recomputations += other.recomputations;
+        self.mismatches += other.mismatches;
         self
     }
 }
@@ -109,16 +117,18 @@ mod tests {
             events_lost: number + 7,
             untracked: number + 8,
             evictions: number + 9,
+            recomputations: number + 10,
+            mismatches: number + 11,
         }
     }
 
     #[test]
     fn no_number_is_left_out_or_taken_for_another() {
         let values = |counts: &Counts| counts.counters().iter().map(|it| it.value).collect::<Vec<_>>();
-        assert_eq!(values(&all(10)), [10, 1, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19]);
+        assert_eq!(values(&all(10)), [10, 1, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21]);
         let sum = all(10).and(&all(20));
-        assert_eq!(values(&sum), [30, 1, 1, 30, 32, 34, 36, 38, 40, 42, 44, 46, 48]);
+        assert_eq!(values(&sum), [30, 1, 1, 30, 32, 34, 36, 38, 40, 42, 44, 46, 48, 50, 52]);
         let names: std::collections::BTreeSet<&str> = sum.counters().iter().map(|it| it.name).collect();
-        assert_eq!(names.len(), 11);
+        assert_eq!(names.len(), 13);
     }
 }

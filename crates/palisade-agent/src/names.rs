@@ -1,20 +1,18 @@
 //! Names for addresses and for the numbers in log prefixes.
 
-use std::collections::BTreeMap;
-use std::net::IpAddr;
-use std::sync::Arc;
-
 use palisade_model::{Action, Direction, Model, NodeId, Place, Reason, Shared};
 use palisade_nft::{Guard, Origin};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use crate::acceptance::AcceptedBy;
+use crate::cluster::Cluster;
 use crate::denial::{DeniedBy, Name, Side};
-use crate::sweep::View;
 
 /// What to call the ends of a packet and what denied it: a cluster at one time and the ruleset that was made from it.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
-    view: Arc<View>,
+    pub(crate) cluster: Cluster,
     origins: Shared<BTreeMap<u32, DeniedBy>>,
     accepting: Shared<BTreeMap<u32, AcceptedBy>>,
 }
@@ -22,42 +20,36 @@ pub struct Names {
 impl Names {
     /// Those of a cluster, and of the `origins` of a ruleset of one of its nodes.
     pub fn of(model: &Model, origins: &BTreeMap<u32, Origin>) -> Names {
-        Names::in_view(Arc::new(View::of(&Arc::new(model.clone()), NodeId(0), &BTreeMap::new())), origins)
-    }
-
-    /// The same for who has looked at the cluster already.
-    pub(crate) fn in_view(view: Arc<View>, origins: &BTreeMap<u32, Origin>) -> Names {
-        let model = Arc::clone(&view.model);
-        let mut names = Names { view, ..Names::default() };
-        for (number, origin) in origins {
-            match origin {
-                Origin::Accepted { direction, rule } => {
-                    drop(names.accepting.insert(*number, AcceptedBy { direction: *direction, rule: rule.clone() }));
-                }
-                Origin::Guard(guard) => drop(names.origins.insert(*number, DeniedBy::Guard(*guard))),
-                Origin::Policy { direction, reason } => drop(names.origins.insert(*number, by(&model, *direction, reason.clone()))),
-            }
-        }
+        let mut names = Names { cluster: Cluster::of(model.clone(), NodeId(0), BTreeMap::new()), ..Names::default() };
+        names.name_origins(origins);
         names
     }
 
-    /// The cluster as it is known.
-    pub(crate) fn view(&self) -> &Arc<View> {
-        &self.view
+    fn name_origins(&mut self, origins: &BTreeMap<u32, Origin>) {
+        let Names { cluster, origins: denying, accepting } = self;
+        (*denying, *accepting) = (Shared::default(), Shared::default());
+        for (number, origin) in origins {
+            match origin {
+                Origin::Accepted { direction, rule } => {
+                    drop(accepting.insert(*number, AcceptedBy { direction: *direction, rule: rule.clone() }));
+                }
+                Origin::Guard(guard) => drop(denying.insert(*number, DeniedBy::Guard(*guard))),
+                Origin::Policy { direction, reason } => {
+                    drop(denying.insert(*number, by(cluster.model(), *direction, reason.clone())));
+                }
+            }
+        }
     }
 
-    /// Goes on to the cluster as it is after a change, and to the `origins` of the ruleset that came of it. What the one `before` denied may still be on its
-    /// way, so its origins keep their names.
-    pub(crate) fn follow(&mut self, view: Arc<View>, before: &BTreeMap<u32, Origin>, origins: &Shared<BTreeMap<u32, Origin>>) {
-        // Most changes are pods that come and go, and then nothing but the view is another.
-        let same = std::ptr::eq(before, &**origins) && self.view.model.policies == view.model.policies;
-        if same && !origins.is_empty() {
-            self.view = view;
-        } else {
-            let mut both = BTreeMap::clone(before);
-            both.extend(origins.iter().map(|(number, origin)| (*number, origin.clone())));
-            *self = Names::in_view(view, &both);
+    /// Takes up the `origins` of the ruleset that is to come. Packets that the ruleset `before` denied may still be on their way, so its origins keep
+    /// their names. `policies` says whether policies changed: if neither they nor the origins did, the names stay.
+    pub(crate) fn follow(&mut self, before: &BTreeMap<u32, Origin>, origins: &Shared<BTreeMap<u32, Origin>>, policies: PoliciesDiffer) {
+        if policies == PoliciesDiffer::No && std::ptr::eq(before, &**origins) && !origins.is_empty() {
+            return;
         }
+        let mut both = BTreeMap::clone(before);
+        both.extend(origins.iter().map(|(number, origin)| (*number, origin.clone())));
+        self.name_origins(&both);
     }
 
     /// The source of a packet, whose name is not its sender's if it is forged.
@@ -74,9 +66,9 @@ impl Names {
     }
 
     fn name(&self, address: IpAddr) -> Option<Name> {
-        match self.view.place(address) {
-            Place::Pod(id) => self.view.model.endpoint(id).map(|it| Name::Pod(it.name.clone())),
-            Place::Node(id) => self.view.model.node(id).map(|it| Name::Node(it.name.to_string())),
+        match self.cluster.place(address) {
+            Place::Pod(id) => self.cluster.model().endpoint(id).map(|it| Name::Pod(it.name.clone())),
+            Place::Node(id) => self.cluster.model().node(id).map(|it| Name::Node(it.name.to_string())),
             Place::Outside => None,
         }
     }
@@ -89,6 +81,13 @@ impl Names {
     pub(crate) fn origin(&self, number: u32) -> DeniedBy {
         self.origins.get(&number).cloned().unwrap_or(DeniedBy::Unknown(number))
     }
+}
+
+/// Whether a change has changed policies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PoliciesDiffer {
+    Yes,
+    No,
 }
 
 /// A packet is denied by a rule that accepts only when that rule accepts nothing but names.
@@ -104,24 +103,23 @@ pub(crate) fn by(model: &Model, direction: Direction, reason: Reason) -> DeniedB
 /// The policy of a name. Most are NetworkPolicies, which stand together in the order of their names: a node may have to find thousands.
 fn named<'m>(model: &'m Model, origin: &palisade_model::PolicyRef) -> Option<&'m palisade_model::Policy> {
     use palisade_model::{Policy, Tier};
-    let first = model.policies.partition_point(|it| it.tier < Tier::NetworkPolicy);
-    let network = model.policies.get(first..).unwrap_or(&[]);
-    let is_before = |it: &Policy| it.tier == Tier::NetworkPolicy && (&it.origin.name, &it.origin) < (&origin.name, origin);
-    let found = network.get(network.partition_point(is_before)).filter(|it| it.origin == *origin);
+    let is_before = |it: &Policy| (it.tier, &it.origin.name, &it.origin) < (Tier::NetworkPolicy, &origin.name, origin);
+    let found = model.policies.get(model.policies.partition_point(is_before)).filter(|it| it.origin == *origin);
     found.or_else(|| model.policies.iter().find(|it| it.origin == *origin))
 }
 
 #[cfg(test)]
 mod tests {
     use palisade_model::{
-        Endpoint, EndpointId, Labels, Node, PeerSet, PerDirection, Place, PodName, Policy, PolicyKind, PolicyRef, PortSet, Readiness, Rule,
-        RuleRef, Running, Subject, Tier,
+        Endpoint, EndpointId, Labels, NetworkId, Node, PeerSet, PerDirection, Place, PodName, Policy, PolicyKind, PolicyRef, PortSet,
+        Readiness, Rule, RuleRef, Running, Subject, Tier,
     };
 
     use super::*;
 
     fn pod(name: &str, running: Running, addresses: &[&str]) -> Endpoint {
         Endpoint {
+            attachment: None,
             name: PodName { namespace: "shop".into(), name: name.into() },
             labels: Labels::default(),
             addresses: addresses.iter().map(|it| it.parse().unwrap()).collect(),
@@ -141,6 +139,7 @@ mod tests {
     /// A cluster policy with these rules.
     fn admin(origin: &PolicyRef, rules: PerDirection<Vec<Rule>>) -> Policy {
         Policy {
+            network: NetworkId::DEFAULT,
             origin: origin.clone(),
             shape: palisade_model::Shape::Only,
             tier: Tier::Admin,
@@ -159,13 +158,13 @@ mod tests {
             pod("c", Running::Yes, &["10.0.0.1"]),
         ]
         .into();
-        let nodes = vec![node("m", &["192.0.2.1", "192.0.2.2"]), node("n", &["192.0.2.2", "192.0.2.3"])];
+        let nodes = vec![node("m", &["192.0.2.1", "192.0.2.2"]), node("n", &["192.0.2.2", "192.0.2.3"])].into();
         let model = Model { endpoints, nodes, ..Model::default() };
         let names = Names::of(&model, &BTreeMap::new());
         let mut met = Vec::new();
         for address in ["10.0.0.1", "fd00::1", "192.0.2.1", "192.0.2.2", "192.0.2.3", "203.0.113.1"] {
             let address = address.parse().unwrap();
-            let place = model.place_of(address);
+            let place = model.place_of(NetworkId::DEFAULT, address);
             let name = match place {
                 Place::Pod(EndpointId(at)) => Name::Pod(model.endpoints[at].name.clone()),
                 Place::Node(NodeId(at)) => Name::Node(model.nodes[at].name.to_string()),
@@ -207,34 +206,36 @@ mod tests {
         let (direction, policy) =
             (Direction::Egress, PolicyRef { kind: PolicyKind::ClusterNetworkPolicy, namespace: None, name: "x".into() });
         let rule = RuleRef { policy: policy.clone(), direction, index: 0, name: None };
-        let view = |action, pods: &[&str]| {
+        let cluster = |action, pods: &[&str]| {
             let rules = vec![Rule { index: 0, name: None, action, peers: PeerSet::Any, ports: PortSet::Any, fail_closed: None }];
             let read = admin(&policy, PerDirection { egress: rules, ingress: Vec::new() });
             let endpoints = pods.iter().map(|it| pod(it, Running::Yes, &[it])).collect();
-            let model = Model { endpoints, policies: vec![read].into(), ..Model::default() };
-            Arc::new(View::of(&Arc::new(model), NodeId(0), &BTreeMap::new()))
+            Cluster::of(Model { endpoints, policies: vec![read].into(), ..Model::default() }, NodeId(0), BTreeMap::new())
         };
         let is_pod = |names: &Names, address: &str| matches!(names.side(address.parse().unwrap()).name, Name::Pod(_));
         let origin = Origin::Policy { direction, reason: Reason::Rule(rule.clone()) };
         let first: Shared<BTreeMap<u32, Origin>> = [(1, origin.clone())].into();
         let (mut names, none) = (Names::default(), BTreeMap::new());
-        names.follow(view(Action::Accept, &["10.0.0.1"]), &none, &first);
+        names.cluster = cluster(Action::Accept, &["10.0.0.1"]);
+        names.follow(&none, &first, PoliciesDiffer::Yes);
         let unresolved = DeniedBy::UnresolvedName { direction, rule: rule.clone() };
         assert_eq!((names.origin(1), is_pod(&names, "10.0.0.1"), is_pod(&names, "10.0.0.2")), (unresolved.clone(), true, false));
         // A pod comes and nothing else changes.
-        names.follow(view(Action::Accept, &["10.0.0.1", "10.0.0.2"]), &first, &first);
+        names.cluster = cluster(Action::Accept, &["10.0.0.1", "10.0.0.2"]);
+        names.follow(&first, &first, PoliciesDiffer::No);
         assert_eq!((names.origin(1), is_pod(&names, "10.0.0.2")), (unresolved, true));
         // The rule says something else, under the same number.
-        names.follow(view(Action::Deny, &[]), &first, &first);
+        names.cluster = cluster(Action::Deny, &[]);
+        names.follow(&first, &first, PoliciesDiffer::Yes);
         let denied = DeniedBy::Policy { direction, reason: Reason::Rule(rule) };
         assert_eq!((names.origin(1), is_pod(&names, "10.0.0.1")), (denied.clone(), false));
-        // What is on its way keeps its name for one change.
+        // An origin whose packets may be on their way keeps its name for one change.
         let second: Shared<BTreeMap<u32, Origin>> = [(2, origin)].into();
-        names.follow(view(Action::Deny, &[]), &first, &second);
+        names.follow(&first, &second, PoliciesDiffer::No);
         assert_eq!([1, 2].map(|it| names.origin(it)), [denied.clone(), denied.clone()]);
-        names.follow(view(Action::Deny, &[]), &second, &first);
+        names.follow(&second, &first, PoliciesDiffer::No);
         let third: Shared<BTreeMap<u32, Origin>> = [(3, Origin::Guard(Guard::ForgedNode))].into();
-        names.follow(view(Action::Deny, &[]), &first, &third);
+        names.follow(&first, &third, PoliciesDiffer::No);
         assert_eq!([1, 2].map(|it| names.origin(it)), [denied, DeniedBy::Unknown(2)]);
     }
 
@@ -244,6 +245,7 @@ mod tests {
             let kind = if tier == Tier::NetworkPolicy { PolicyKind::NetworkPolicy } else { PolicyKind::ClusterNetworkPolicy };
             let namespace = (tier == Tier::NetworkPolicy).then(|| "shop".into());
             Policy {
+                network: NetworkId::DEFAULT,
                 origin: PolicyRef { kind, namespace, name: name.into() },
                 shape: palisade_model::Shape::Only,
                 tier,

@@ -18,6 +18,8 @@ pub enum Notice {
     Missed,
     /// A change that could not be made was made after so many attempts.
     Fulfilled { attempts: u64 },
+    /// The rulesets that followed changes were not those of a recomputation, which are applied now.
+    Mismatch,
 }
 
 impl fmt::Display for Notice {
@@ -39,6 +41,7 @@ impl fmt::Display for Notice {
             Notice::Fulfilled { attempts } => {
                 write!(f, "policy is in force that could not be before, after {attempts} attempts that failed")
             }
+            Notice::Mismatch => write!(f, "a recomputation from scratch gave another ruleset than the one in force; it is applied"),
         }
     }
 }

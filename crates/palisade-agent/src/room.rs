@@ -1,65 +1,15 @@
 //! Whether there is room for new connections, as connection tracking counts it.
 
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use palisade_kernel::Tracking;
 
-use palisade_kernel::{Conntrack, Tracking};
-
-use crate::counts::Counts;
 use crate::notice::Notice;
-use crate::running::{Event, lock};
 
-/// How often connection tracking is asked.
-const LOOK: Duration = Duration::from_secs(1);
 /// After so many looks without a drop there is room again.
 const CALM: usize = 3;
 
-/// Who asks.
-#[derive(Debug)]
-pub(crate) struct Lookout {
-    conntrack: Conntrack,
-    room: Room,
-    looked: Option<Instant>,
-    /// What was said last about a question without an answer.
-    failure: Option<String>,
-}
-
-impl Lookout {
-    pub(crate) fn new(conntrack: Conntrack) -> Lookout {
-        Lookout { conntrack, room: Room::default(), looked: None, failure: None }
-    }
-
-    /// Asks if it is time, counts what came since, and tells what people should know.
-    pub(crate) fn look(&mut self, counts: &Mutex<Counts>, report: &dyn Fn(Event)) {
-        if self.looked.is_some_and(|it| it.elapsed() < LOOK) {
-            return;
-        }
-        self.looked = Some(Instant::now());
-        match self.conntrack.tracking() {
-            Ok(tracking) => {
-                let Looked { untracked, evictions, notice } = self.room.look(tracking);
-                let mut counts = lock(counts);
-                counts.untracked += untracked;
-                counts.evictions += evictions;
-                drop(counts);
-                self.failure = None;
-                notice.into_iter().for_each(|it| report(Event::Noticed(it)));
-            }
-            Err(error) => {
-                lock(counts).failed(&error);
-                let failure = Some(error.to_string());
-                if self.failure != failure {
-                    report(Event::Failed(error.to_string()));
-                }
-                self.failure = failure;
-            }
-        }
-    }
-}
-
 /// Makes notices of what connection tracking counts, second by second.
 #[derive(Debug, Default)]
-struct Room {
+pub(crate) struct Room {
     before: Option<Tracking>,
     /// What was dropped since it began, and for how many looks nothing has been.
     lacking: Option<(u64, usize)>,
@@ -67,15 +17,15 @@ struct Room {
 
 /// What one look adds.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Looked {
-    untracked: u64,
-    evictions: u64,
-    notice: Option<Notice>,
+pub(crate) struct Looked {
+    pub(crate) untracked: u64,
+    pub(crate) evictions: u64,
+    pub(crate) notice: Option<Notice>,
 }
 
 impl Room {
     /// What came since the look before. The first one only shows where counting begins.
-    fn look(&mut self, now: Tracking) -> Looked {
+    pub(crate) fn look(&mut self, now: Tracking) -> Looked {
         let Some(before) = self.before.replace(now) else { return Looked::default() };
         // The kernel counts in 32 bits for each processor: after four billion it begins anew, and one look sees nothing.
         let untracked = now.dropped.saturating_sub(before.dropped);

@@ -1,48 +1,41 @@
-//! An agent at work: a thread that reads what was denied, and puts the table back when somebody else touches it.
+//! A handle to an agent at work in a network namespace.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 use std::{fmt, io};
 
-use palisade_kernel::{Answers, Conntrack, Frames, KernelError, Log, LogOptions, Monitor, Namespace, Nftables, Restored};
-use palisade_model::{EndpointId, Model, NodeId};
-use palisade_nft::{AUDIT_GROUP, LOG_GROUP, Unknown, Would};
+use palisade_kernel::{KernelError, LogOptions, Monitor, Namespace};
+use palisade_model::{Changes, EndpointId, Model, NodeId, Revision};
+use palisade_nft::{Unknown, Would};
 use palisade_report::v1;
 
 use crate::acceptance::{Acceptance, AcceptedBy};
-use crate::agent::{Agent, AgentError, Applied, Checked, RuleCount};
-use crate::audit::{Keeper, Told, Watched};
-use crate::book::{Book, Limits, Totals};
+use crate::agent::{AgentError, Applied, Checked, RuleCount};
+use crate::audit::{Told, Watched};
+use crate::book::Totals;
+use crate::cluster::Here;
+use crate::core::{Host as _, Input, Request, Response, State, run};
 use crate::counts::Counts;
 use crate::denial::{Denial, DeniedBy};
-use crate::lock::{Lock, LockError};
-use crate::names::Names;
+use crate::host::{Linux, Mailbox, Message};
+use crate::lock::LockError;
 use crate::notice::Notice;
-use crate::room::Lookout;
-use crate::stranger::Suspects;
-use crate::strays::{About, Straying};
-use crate::sweep::{Cuts, Desk, Established, Shut, Sweeper, Swept, Tools, Touched, View};
-use crate::verify::{Seen, Watching};
-use crate::worker::{Hearing, Worker};
+use crate::sweep::{Cuts, Established, Swept};
 
 /// An agent in a network namespace. Dropped, it ends; the table stays in force.
 pub struct Running {
-    shared: Arc<Shared>,
-    /// None where connections are kept.
-    sweeper: Option<Arc<Sweeper>>,
-    report: Arc<dyn Fn(Event) + Send + Sync>,
-    threads: Vec<JoinHandle<()>>,
-    watching: Watching,
-    straying: Arc<Straying>,
+    mailbox: Mailbox,
+    thread: Option<JoinHandle<()>>,
+    /// The model that `apply` was called with last, for callers that make whole models.
+    told: Mutex<(Arc<Model>, Revision)>,
 }
 
 impl fmt::Debug for Running {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Running { shared, sweeper, threads, watching: _, straying: _, report: _ } = self;
-        f.debug_struct("Running").field("shared", shared).field("sweeper", sweeper).field("threads", threads).finish_non_exhaustive()
+        f.debug_struct("Running").field("thread", &self.thread).finish_non_exhaustive()
     }
 }
 
@@ -119,47 +112,6 @@ pub enum StartError {
     Thread(#[from] io::Error),
 }
 
-/// What the threads share. Who takes more than one of these takes them in this order.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) agent: Mutex<Agent<Nftables>>,
-    pub(crate) frames: Mutex<Frames>,
-    /// Who changes it goes before those who read: under a flood of denials these would leave no gap.
-    pub(crate) names: RwLock<Names>,
-    pub(crate) desk: Desk,
-    pub(crate) audit: Mutex<Keeper>,
-    pub(crate) totals: Mutex<Totals>,
-    /// But for those of the agent itself.
-    pub(crate) counts: Mutex<Counts>,
-    pub(crate) stop: AtomicBool,
-    pub(crate) lock: Lock,
-}
-
-impl Shared {
-    /// Holds the table of frames against what was applied, puts that back if it is not there, and counts what came of it.
-    pub(crate) fn check_frames(&self) -> Result<Checked, AgentError> {
-        let checked = lock(&self.frames).check();
-        self.counted(checked)
-    }
-
-    /// Counts what came of putting a table back.
-    pub(crate) fn counted(&self, restored: Result<Restored, KernelError>) -> Result<Checked, AgentError> {
-        let mut counts = lock(&self.counts);
-        match restored {
-            Ok(Restored::No) => Ok(Checked::Intact),
-            Ok(Restored::Yes) => {
-                counts.restorations += 1;
-                Ok(Checked::WasChanged)
-            }
-            Err(error) => {
-                counts.failed(&error);
-                counts.unfulfilled += 1;
-                Err(AgentError::NotKnown(error))
-            }
-        }
-    }
-}
-
 impl Running {
     /// Starts an agent in a namespace. What is in force there stays so until something is applied.
     pub fn start(
@@ -180,218 +132,125 @@ impl Running {
         Running::start_as(namespace, Settings { attention, log, ..Settings::default() }, report)
     }
 
-    /// Starts an agent that works in its own way.
+    /// Starts an agent that works in its own way. `report` is called by the agent's loop, so it must not wait for the agent.
     pub fn start_as(
         namespace: &Namespace,
         settings: Settings,
         report: impl Fn(Event) + Send + Sync + 'static,
     ) -> Result<Running, StartError> {
-        let Settings { attention, log, established, notifications } = settings;
-        let opened = namespace.run(|| -> Result<_, StartError> {
-            let lock = Lock::take()?;
-            let tools = match established {
-                Established::Cut => Some((Tools::open()?, Shut::open()?)),
-                Established::Keep => {
-                    Answers::open()?.replace(&BTreeMap::new())?;
-                    None
-                }
-            };
-            let logs = (Log::open(LOG_GROUP, log)?, Log::open(AUDIT_GROUP, log)?);
-            Ok((lock, Nftables::open()?, Frames::open()?, logs, Monitor::open_with(notifications)?, tools, Conntrack::open()?))
-        })??;
-        let (lock, nftables, frames, (log, audit_log), monitor, tools, conntrack) = opened;
-        let mut ours = BTreeSet::from([nftables.port(), frames.port()]);
-        let shared = Arc::new(Shared {
-            agent: Mutex::new(Agent::new(nftables)),
-            frames: Mutex::new(frames),
-            names: RwLock::default(),
-            desk: Desk::default(),
-            audit: Mutex::default(),
-            totals: Mutex::default(),
-            counts: Mutex::default(),
-            stop: AtomicBool::new(false),
-            lock,
-        });
-        let report: Arc<dyn Fn(Event) + Send + Sync> = Arc::new(report);
-        let sweeper = tools.map(|(tools, shut)| {
-            ours.insert(shut.port());
-            let (tools, shut) = (Mutex::new(tools), Mutex::new(shut));
-            Arc::new(Sweeper { shared: Arc::clone(&shared), tools, shut })
-        });
-        let told = Arc::clone(&report);
-        let straying = Arc::new(Straying::start(namespace, move |error| told(Event::Failed(error.to_string())))?);
-        ours.insert(straying.port());
-        let strangers = Arc::new(AtomicBool::new(false));
-        let worker = Worker {
-            shared: Arc::clone(&shared),
-            log,
-            audit_log,
-            audits: Book::of_audits(Limits::default()),
-            monitor,
-            ours,
-            strangers: Arc::clone(&strangers),
-            lookout: Lookout::new(conntrack),
-            hearing: Hearing::All,
-            book: Book::new(Limits::default()),
-            accepted: Book::new(Limits::default()),
-            attention,
-            start: Instant::now(),
-            sweeper: sweeper.clone(),
-            straying: Arc::clone(&straying),
-            suspects: Suspects::default(),
-            failure: None,
+        let (mut host, mailbox) = Linux::open(namespace, &settings, Arc::new(report))?;
+        let work = move || {
+            let mut state = State::new(host.core_settings(&settings), host.now());
+            run(&mut state, &mut host);
+            host.close();
         };
-        let (told, sweeping) = (Arc::clone(&report), sweeper.clone());
-        let watching = Watching::start(namespace, strangers, move |seen| match seen {
-            Seen::New(finding) => told(Event::Bypassed(finding)),
-            Seen::Left(left) => sweeping.iter().for_each(|it| it.shared.desk.add(Touched { left: left.clone(), ..Touched::default() })),
-            Seen::Failed(error) => told(Event::Failed(error.to_string())),
-        })?;
-        let mut running = Running { shared, sweeper, report, threads: Vec::new(), watching, straying };
-        let report = Arc::clone(&running.report);
-        running.spawn("agent", move || worker.work(&*report))?;
-        if let Some(sweeper) = running.sweeper.clone() {
-            let report = Arc::clone(&running.report);
-            running.spawn("sweeper", move || sweeper.work(&*report))?;
-        }
-        Ok(running)
-    }
-
-    fn spawn(&mut self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), io::Error> {
-        self.threads.push(std::thread::Builder::new().name(name.to_owned()).spawn(work)?);
-        Ok(())
+        let thread = std::thread::Builder::new().name("agent".to_owned()).spawn(work)?;
+        Ok(Running { mailbox, thread: Some(thread), told: Mutex::default() })
     }
 
     /// Says what becomes of pods that are not known, from the next `apply` on. Before, it is closed to them on the links of usual CNIs.
     pub fn treat_unknown(&self, unknown: Unknown) {
-        lock(&self.shared.agent).treat_unknown(unknown);
+        self.ask(Request::TreatUnknown(unknown));
     }
 
     /// Links of pods that look like no pod's, as of the last `apply`: others like them stay open while they are not known.
     pub fn uncovered(&self) -> Vec<String> {
-        lock(&self.shared.agent).uncovered().to_vec()
+        match self.ask(Request::Uncovered) {
+            Some(Response::Uncovered(links)) => links,
+            _ => Vec::new(),
+        }
     }
 
-    /// Brings the node's table to what the model wants. Connections that it denies end soon after: `await_sweep` waits for that.
+    /// Brings the node's tables to what the model wants. Connections that it denies end soon after: `await_sweep` waits for that.
+    ///
+    /// For callers that make whole models. `change` is for those that follow changes; an agent has one kind of caller.
     pub fn apply(&self, model: &Arc<Model>, node: NodeId, links: BTreeMap<EndpointId, String>) -> Result<Applied, AgentError> {
-        let left = self.watching.about(model, node, &links).unwrap_or_else(|error| {
-            // The next list of links tells.
-            (self.report)(Event::Failed(error.to_string()));
-            BTreeMap::new()
-        });
-        let known = Arc::clone(self.shared.names.read().unwrap_or_else(PoisonError::into_inner).view());
-        let view = Arc::new(View::after(&known, model, node, &links));
-        drop(known);
-        if let Some(sweeper) = &self.sweeper {
-            self.shared.desk.add(Touched { left, ..Touched::default() });
-            sweeper.make_way(&view, &*self.report);
+        let here = Here { node, links, pod_ranges: model.pod_ranges.clone() };
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let changes = Changes::between(&told.0, model).starting(told.1);
+        *told = (Arc::clone(model), changes.to);
+        let (asker, answer) = channel();
+        self.mailbox.send(Message::Ask(Request::Apply(Box::new((changes, here))), asker));
+        drop(told);
+        match answer.recv() {
+            Ok(Response::Applied(applied)) => applied,
+            Ok(_) | Err(_) => Err(AgentError::NotKnown(ended())),
         }
-        let mut agent = lock(&self.shared.agent);
-        // What the other table cannot see must not come in before it is in force, and not while it still counts.
-        let devices: BTreeSet<String> = links.values().cloned().collect();
-        let framed = lock(&self.shared.frames).add(&devices);
-        framed.map_err(|error| {
-            let mut counts = lock(&self.shared.counts);
-            counts.failed(&error);
-            counts.unfulfilled += 1;
-            AgentError::Kept(error)
-        })?;
-        // Nobody reads what was denied between the change and its names.
-        let mut names = self.shared.names.write().unwrap_or_else(PoisonError::into_inner);
-        let before = agent.origins().clone();
-        let in_vain = agent.in_vain();
-        let applied = agent.enforce(model, node, links.clone())?;
-        names.follow(Arc::clone(&view), &before, agent.origins());
-        drop(names);
-        if let Err(error) = lock(&self.shared.frames).replace(&devices) {
-            lock(&self.shared.counts).failed(&error);
-            (self.report)(Event::Failed(error.to_string()));
-        }
-        if let Applied::TakenOver(layout) = applied {
-            (self.report)(Event::Noticed(Notice::TookOver(layout)));
-        }
-        if in_vain > 0 {
-            (self.report)(Event::Noticed(Notice::Fulfilled { attempts: in_vain }));
-        }
-        if self.sweeper.is_some() {
-            self.shared.desk.in_force(Arc::clone(&view), applied, agent.built());
-        }
-        lock(&self.shared.audit).apply(agent.kernel(), model, node, since_1970());
-        let about = About::of(view, &links, agent.unknown_pods(), agent.origins());
-        drop(agent);
-        if let Err(error) = self.straying.know(about, || lock(&self.shared.agent).settle()) {
-            (self.report)(Event::Failed(error.to_string()));
-        }
-        if let Some(sweeper) = &self.sweeper {
-            sweeper.settle_answers(&*self.report);
-        }
-        Ok(applied)
+    }
+
+    /// Follows changes of the model, soon. A change that cannot be applied is reported and tried again.
+    pub fn change(&self, changes: Changes, here: Here) {
+        self.mailbox.send(Message::Input(Input::Changed(Box::new((changes, here)))));
+    }
+
+    /// Compares the rulesets with fresh ones, because the producer of the model has listed all objects again.
+    pub fn relisted(&self) {
+        self.mailbox.send(Message::Input(Input::Relisted));
     }
 
     /// Waits until no connection is left that was denied by what was applied; whether that came to be in time.
     pub fn await_sweep(&self, patience: Duration) -> Swept {
-        match self.sweeper {
-            Some(_) => self.shared.desk.await_idle(patience),
-            None => Swept::All,
-        }
+        let (asker, answer) = channel();
+        self.mailbox.send(Message::Ask(Request::AwaitSweep, asker));
+        if answer.recv_timeout(patience).is_ok() { Swept::All } else { Swept::NotAll }
     }
 
     /// What audited policies would have done, set by set.
     pub fn watched(&self) -> Result<Vec<Watched>, KernelError> {
-        let mut agent = lock(&self.shared.agent);
-        lock(&self.shared.audit).watched(agent.kernel())
+        match self.ask(Request::Watched) {
+            Some(Response::Watched(watched)) => watched,
+            _ => Err(ended()),
+        }
     }
 
     /// What the rules have counted, by what they come from.
     pub fn counted(&self) -> Result<Vec<RuleCount>, KernelError> {
-        lock(&self.shared.agent).counted()
+        match self.ask(Request::Counted) {
+            Some(Response::Counted(counted)) => counted,
+            _ => Err(ended()),
+        }
     }
 
-    /// Holds the tables against what was applied, and puts that back if it is not there.
+    /// Compares all tables with what was applied, and puts that back if it is not there. Answers for the first table that was not as applied.
     pub fn check(&self) -> Result<Checked, AgentError> {
-        let checked = lock(&self.shared.agent).check()?;
-        match checked {
-            Checked::Intact | Checked::NothingWanted => {}
-            // Anybody may have opened anything meanwhile.
-            Checked::WasRemoved | Checked::WasChanged => self.shared.desk.add(Touched::all()),
+        match self.ask(Request::Check) {
+            Some(Response::Checked(checked)) => checked,
+            _ => Err(AgentError::NotKnown(ended())),
         }
-        let frames = self.shared.check_frames()?;
-        Ok(if checked == Checked::Intact { frames } else { checked })
     }
 
     /// What the agent has done and met, in numbers.
     pub fn counts(&self) -> Counts {
-        let of_agent = lock(&self.shared.agent).counts().clone();
-        let (others, events_lost) = (lock(&self.shared.counts).clone(), lock(&self.shared.totals).lost);
-        Counts { events_lost, ..of_agent.and(&others) }
+        match self.ask(Request::Counts) {
+            Some(Response::Counts(counts)) => *counts,
+            _ => Counts::default(),
+        }
     }
 
     /// What was denied so far, in numbers.
     pub fn totals(&self) -> Totals {
-        *lock(&self.shared.totals)
+        match self.ask(Request::Totals) {
+            Some(Response::Totals(totals)) => totals,
+            _ => Totals::default(),
+        }
+    }
+
+    /// Waits for an answer. None if the loop has ended, which only a panic makes it do.
+    fn ask(&self, request: Request) -> Option<Response> {
+        let (asker, answer): (Sender<Response>, _) = channel();
+        self.mailbox.send(Message::Ask(request, asker));
+        answer.recv().ok()
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Relaxed);
-        self.shared.desk.end();
-        for thread in self.threads.drain(..) {
-            // A panic of the thread has been printed by then, and nothing depends on it any more.
-            drop(thread.join());
-        }
-        if let Err(error) = lock(&self.shared.agent).settle() {
-            (self.report)(Event::Failed(error.to_string()));
-        }
+        self.mailbox.send(Message::Input(Input::Stop));
+        // A panic of the thread has been printed by then, and nothing depends on it any more.
+        drop(self.thread.take().map(JoinHandle::join));
     }
 }
 
-pub(crate) fn since_1970() -> Duration {
-    // A clock before that is set wrong, and nothing is measured by it.
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What it guards is whole at any time, also when its holder panicked.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn ended() -> KernelError {
+    KernelError::Truncated("the agent has ended".to_owned())
 }

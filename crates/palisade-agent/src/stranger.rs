@@ -1,13 +1,10 @@
 //! Whether somebody else has changed our tables.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use palisade_kernel::{Answers, Changed, Strays};
+use palisade_kernel::Changed;
 use palisade_nft::Table;
-
-/// The own table, and that of the frames.
-const TABLE: &str = "palisade";
 
 /// Somebody else.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,31 +24,40 @@ impl fmt::Display for Suspect {
     }
 }
 
-/// Who may have changed tables of ours, until these were seen to be well or were put back.
+/// The tables of ours that another process may have changed, until each was seen to be well or was put back.
 #[derive(Debug, Default)]
-pub(crate) struct Suspects {
-    /// Of tables that are held against what they should be.
-    pub(crate) compared: Option<Suspect>,
-    /// Of the small ones, which are made anew.
-    pub(crate) remade: Option<Suspect>,
-}
+pub(crate) struct Suspects(BTreeMap<Table, Suspect>);
 
 impl Suspects {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The tables, each with the process that changed it first.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = (Table, &Suspect)> {
+        self.0.iter().map(|(table, suspect)| (*table, suspect))
+    }
+
+    /// Puts back tables whose check failed.
+    pub(crate) fn again(&mut self, others: Suspects) {
+        for (table, suspect) in others.0 {
+            self.0.insert(table, suspect);
+        }
+    }
+
     /// Notes who has made a change, unless it came by one of our own sockets, and says whether it did. Whoever was noted before stays.
     pub(crate) fn note(&mut self, changed: &Changed, ours: &BTreeSet<u32>) -> By {
         match changed {
             Changed::Transaction { port, .. } if ours.contains(port) => return By::Us,
             Changed::Transaction { by, process, tables, .. } => {
-                let suspect = |names: &[&str]| {
-                    let touched = tables.iter().any(|it| names.contains(&it.name.as_str()));
-                    touched.then(|| Suspect::Known(format!("{process} (process {by})")))
-                };
-                self.compared = self.compared.take().or_else(|| suspect(&[TABLE, Table::Audit.name()]));
-                self.remade = self.remade.take().or_else(|| suspect(&[Answers::TABLE, Strays::TABLE]));
+                for table in tables.iter().filter_map(|it| Table::named(it.family, &it.name)) {
+                    self.0.entry(table).or_insert_with(|| Suspect::Known(format!("{process} (process {by})")));
+                }
             }
             Changed::Unknown => {
-                self.compared.get_or_insert(Suspect::Anybody);
-                self.remade.get_or_insert(Suspect::Anybody);
+                for table in Table::EVERY {
+                    self.0.entry(table).or_insert(Suspect::Anybody);
+                }
             }
         }
         By::Somebody
@@ -72,6 +78,11 @@ mod tests {
 
     use super::*;
 
+    fn by_nft(port: u32, (family, name): (u8, &str)) -> Changed {
+        let tables = [TableName { family, name: name.to_owned() }].into();
+        Changed::Transaction { generation: 7, by: 12, process: "nft".to_owned(), port, tables }
+    }
+
     #[test]
     fn a_stranger_is_whoever_touches_a_table_of_ours_by_another_socket() {
         let noted = |changed: &Changed| {
@@ -79,24 +90,24 @@ mod tests {
             let by = suspects.note(changed, &[5, 6].into());
             let port = if let Changed::Transaction { port, .. } = changed { *port } else { 0 };
             assert_eq!(by == By::Us, [5, 6].contains(&port));
-            (suspects.compared, suspects.remade)
+            suspects.tables().map(|(table, by)| (table, by.clone())).collect::<Vec<_>>()
         };
-        let by = |port, name: &str| {
-            let tables = [TableName { family: 1, name: name.to_owned() }].into();
-            noted(&Changed::Transaction { generation: 7, by: 12, process: "nft".to_owned(), port, tables })
-        };
-        assert_eq!([by(5, TABLE), by(6, Answers::TABLE), by(7, "filter")], [(None, None), (None, None), (None, None)]);
-        let nft = || Some(Suspect::Known("nft (process 12)".to_owned()));
-        assert_eq!([by(7, TABLE), by(0, Table::Audit.name())], [(nft(), None), (nft(), None)]);
-        assert_eq!([by(7, Answers::TABLE), by(7, Strays::TABLE)], [(None, nft()), (None, nft())]);
-        assert_eq!(noted(&Changed::Unknown), (Some(Suspect::Anybody), Some(Suspect::Anybody)));
+        for table in Table::EVERY {
+            assert_eq!(noted(&by_nft(5, (table.family(), table.name()))), []);
+            let suspect = Suspect::Known("nft (process 12)".to_owned());
+            assert_eq!(noted(&by_nft(7, (table.family(), table.name()))), [(table, suspect)]);
+        }
+        assert_eq!(noted(&by_nft(7, (1, "filter"))), []);
+        assert_eq!(noted(&by_nft(7, (2, "palisade"))), []);
+        assert_eq!(noted(&Changed::Unknown), Table::EVERY.map(|it| (it, Suspect::Anybody)));
     }
 
     #[test]
     fn who_was_noted_first_stays() {
-        let nft = Some(Suspect::Known("nft (process 3)".to_owned()));
-        let mut suspects = Suspects { compared: nft.clone(), remade: None };
+        let mut suspects = Suspects::default();
+        suspects.note(&by_nft(7, (1, Table::Replies.name())), &BTreeSet::new());
         suspects.note(&Changed::Unknown, &BTreeSet::new());
-        assert_eq!((suspects.compared, suspects.remade), (nft, Some(Suspect::Anybody)));
+        let known: Vec<Table> = suspects.tables().filter(|(_, it)| **it != Suspect::Anybody).map(|(table, _)| table).collect();
+        assert_eq!((known, suspects.tables().count()), (vec![Table::Replies], Table::EVERY.len()));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use palisade_engine::{Decision, Nodes, Signature, decide, signature};
-use palisade_model::{Endpoint, EndpointId, Family, Flow, Model, Place, PodName, Protocol, Verdict};
+use palisade_model::{Endpoint, Family, Flow, Model, NetworkId, Place, PodName, Protocol, Verdict};
 
 use crate::flip::{Flip, flips};
 use crate::party::Party;
@@ -13,6 +13,8 @@ use crate::resolve::{Candidate, Destination, PortAsked, destination, ends, sourc
 /// The question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
+    /// The network that both ends are on.
+    pub network: NetworkId,
     pub from: Party,
     pub to: Party,
     pub protocol: Protocol,
@@ -98,10 +100,11 @@ pub fn answer(model: &Model, asked: &Asked) -> Result<Explanation, String> {
 
 /// The same with a case for each family, whether they differ or not.
 pub fn answer_by_family(model: &Model, asked: &Asked) -> Result<Explanation, String> {
-    let read = model;
+    let network = asked.network;
+    let read = &*model.on_network(network);
     let mut model = read.clone();
-    let from = source(&mut model, &asked.from)?;
-    let to = destination(&mut model, &asked.to, asked.protocol, &asked.port)?;
+    let from = source(&mut model, network, &asked.from)?;
+    let to = destination(&mut model, network, &asked.to, asked.protocol, &asked.port)?;
     let to = part_replicas(&mut model, &from, to);
     let called: Vec<Place> = to.iter().map(|it| it.candidate.place).collect();
     let mut cases = Vec::new();
@@ -114,7 +117,7 @@ pub fn answer_by_family(model: &Model, asked: &Asked) -> Result<Explanation, Str
                 impossible = Some(format!("{ends} have no IP family in common, so there is no such connection"));
             }
             for pair in ends(from, &to.candidate) {
-                let flow = Flow { from: pair.from, to: pair.to, protocol: asked.protocol, port: to.port, path: to.path };
+                let flow = Flow { network, from: pair.from, to: pair.to, protocol: asked.protocol, port: to.port, path: to.path };
                 let decision = decide(&model, &flow);
                 let pairs = (from_alike.len() + 1) * (to_alike.len() + 1);
                 let from = Side { name: from.name.clone(), place: from.place, alike: from_alike.clone() };
@@ -213,9 +216,8 @@ fn part_replicas(model: &mut Model, from: &[Candidate], mut to: Vec<Destination>
         let Some(endpoint) = model.endpoint(id).filter(|it| calls_itself && stands_for_workload(it)).cloned() else { continue };
         let name: Box<str> = format!("{} (another pod)", endpoint.name.name).into();
         destination.candidate.name = format!("{}/{name}", endpoint.name.namespace);
-        destination.candidate.place = Place::Pod(EndpointId(model.endpoints.len()));
         let name = PodName { namespace: endpoint.name.namespace.clone(), name };
-        model.endpoints.push(Endpoint { name, ..endpoint });
+        destination.candidate.place = Place::Pod(model.endpoints.push(Endpoint { name, ..endpoint }));
     }
     to
 }

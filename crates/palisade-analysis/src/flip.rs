@@ -2,9 +2,9 @@
 
 use palisade_engine::{Decision, Match, Outcome, PeerMiss, Scope, Walk, decide};
 use palisade_model::{
-    Action, Direction, End, Endpoint, Flow, IpBlock, LabelSelector, Labels, Model, NamespaceSet, Operator, Peer, PeerSet, PerDirection,
-    Place, Policy, PolicyKind, PolicyRef, PortMatch, PortSet, Ports, Protocol, Reason, Requirement, Rule, RuleRef, ServiceKind, Shape,
-    Subject, Tier, Verdict,
+    Action, Direction, End, Endpoint, Flow, IpBlock, LabelSelector, Labels, Model, NamespaceSet, NetworkId, Operator, Peer, PeerSet,
+    PerDirection, Place, Policy, PolicyKind, PolicyRef, PortMatch, PortSet, Ports, Protocol, Reason, Requirement, Rule, RuleRef,
+    ServiceKind, Shape, Subject, Tier, Verdict,
 };
 
 use crate::nearest::nearest;
@@ -57,7 +57,7 @@ fn apply(model: &mut Model, flow: &Flow, edit: &Edit) {
         Edit::Relabel { labels, .. } => {
             for end in [flow.from, flow.to] {
                 let Place::Pod(id) = end.place else { continue };
-                let Some(endpoint) = model.endpoints.get_mut(id.0) else { continue };
+                let Some(endpoint) = model.endpoints.get_mut(id) else { continue };
                 if matches!(edit, Edit::Relabel { pod, .. } if *pod == endpoint.name.to_string()) {
                     labels.iter().for_each(|(key, value)| endpoint.labels.set(key, value));
                 }
@@ -227,6 +227,7 @@ fn isolating_policy(model: &Model, flow: &Flow, direction: Direction) -> Option<
     let mut origin = PolicyRef { kind: PolicyKind::NetworkPolicy, namespace: Some(namespace.clone()), name: Box::default() };
     origin.name = unused_name(model, &origin, &format!("deny-{direction}-of-{}", short_name(subject)));
     Some(Policy {
+        network: NetworkId::DEFAULT,
         shape: Shape::Only,
         origin,
         tier: Tier::NetworkPolicy,

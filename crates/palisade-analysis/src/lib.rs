@@ -4,6 +4,7 @@
 #![warn(clippy::as_conversions)]
 
 pub mod allow;
+mod asked;
 pub mod convert;
 pub mod diff;
 pub mod expect;
@@ -16,6 +17,7 @@ pub mod overrides;
 mod party;
 mod resolve;
 
+pub use asked::{node_named, port_filter};
 pub use explain::{Answer, Asked, Case, Explanation, Side, answer, answer_by_family, explain};
 pub use flip::{Edit, Flip};
 pub use nearest::{Nearest, nearest};

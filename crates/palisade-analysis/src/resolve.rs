@@ -1,10 +1,11 @@
 //! From what people name to the ends that policy judges.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use palisade_model::{
-    ContainerPort, End, Endpoint, EndpointId, Family, HostPod, Model, NodeId, Path, Place, PodName, PortProtocol, Protocol, Reached,
-    Readiness, Running, Service, ServiceKind, TargetPort,
+    Attachment, ContainerPort, End, Endpoint, EndpointId, Family, HostPod, Model, NetworkId, NodeId, Path, Place, PodName, PortProtocol,
+    Protocol, Reached, Readiness, Running, Service, ServiceKind, TargetPort,
 };
 
 use crate::party::Party;
@@ -47,10 +48,10 @@ pub(crate) struct Ends {
 }
 
 /// The ends a party stands for. The model gains an endpoint for a pod that does not exist.
-pub(crate) fn source(model: &mut Model, party: &Party) -> Result<Vec<Candidate>, String> {
+pub(crate) fn source(model: &mut Model, network: NetworkId, party: &Party) -> Result<Vec<Candidate>, String> {
     match party {
-        Party::Address(address) => Ok(vec![at_address(model, *address)]),
-        Party::Labels { namespace, labels } => Ok(vec![hypothetical(model, namespace, labels.clone())]),
+        Party::Address(address) => Ok(vec![at_address(model, network, *address)]),
+        Party::Labels { namespace, labels } => Ok(vec![hypothetical(model, network, namespace, labels.clone())]),
         Party::Pod { namespace, name } => pods_named(model, namespace, name),
         Party::Workload { namespace, kind, name } => workload(model, namespace, kind, name),
         Party::Node(name) => node(model, name).map(|it| vec![it]),
@@ -61,11 +62,17 @@ pub(crate) fn source(model: &mut Model, party: &Party) -> Result<Vec<Candidate>,
 }
 
 /// The ends a party stands for as a destination, each with its port.
-pub(crate) fn destination(model: &mut Model, party: &Party, protocol: Protocol, port: &PortAsked) -> Result<Vec<Destination>, String> {
+pub(crate) fn destination(
+    model: &mut Model,
+    network: NetworkId,
+    party: &Party,
+    protocol: Protocol,
+    port: &PortAsked,
+) -> Result<Vec<Destination>, String> {
     if let Some(service) = service_of(model, party)? {
         return behind_service(model, &service, party, protocol, port);
     }
-    let candidates = source(model, party)?;
+    let candidates = source(model, network, party)?;
     let direct = |candidate: Candidate| {
         let port = resolve_port(model, &candidate, protocol, port)?;
         Ok(Destination { candidate, port, path: Path::Direct })
@@ -109,10 +116,10 @@ pub(crate) fn first_of_each_family(addresses: &[IpAddr]) -> Vec<IpAddr> {
     firsts
 }
 
-fn at_address(model: &Model, address: IpAddr) -> Candidate {
-    let place = model.place_of(address);
+fn at_address(model: &Model, network: NetworkId, address: IpAddr) -> Candidate {
+    let place = model.place_of(network, address);
     let owner = match place {
-        Place::Pod(id) => model.endpoint(id).map(|pod| pod.name.to_string()),
+        Place::Pod(id) => model.endpoint(id).map(|pod| model.endpoint_name(pod).to_string()),
         Place::Node(id) => model.node(id).map(|node| format!("node {}", node.name)),
         Place::Outside => None,
     };
@@ -120,7 +127,7 @@ fn at_address(model: &Model, address: IpAddr) -> Candidate {
     Candidate { place, addresses: vec![address], name }
 }
 
-fn hypothetical(model: &mut Model, namespace: &str, labels: palisade_model::Labels) -> Candidate {
+fn hypothetical(model: &mut Model, network: NetworkId, namespace: &str, labels: palisade_model::Labels) -> Candidate {
     assume_namespace(model, namespace);
     let name = if labels.is_empty() { "(no labels)".to_owned() } else { labels.to_string() };
     let pod = PodName { namespace: namespace.into(), name: name.clone().into() };
@@ -132,9 +139,13 @@ fn hypothetical(model: &mut Model, namespace: &str, labels: palisade_model::Labe
         .find(|it| *it.name.namespace == *namespace && !labels.is_empty() && labels.iter().all(|(k, v)| it.labels.get(k) == Some(v)));
     let ports = alike.map_or_else(Vec::new, |it| it.ports.iter().filter(|port| named(port)).cloned().collect());
     let (readiness, running) = (Readiness::Ready, Running::NotSaid);
-    let endpoint = Endpoint { name: pod, labels, addresses: Vec::new(), node: None, ports, owners: Vec::new(), readiness, running };
-    model.endpoints.push(endpoint);
-    Candidate { place: Place::Pod(EndpointId(model.endpoints.len() - 1)), addresses: Vec::new(), name: format!("{namespace}/{name}") }
+    let attached = |network| Arc::new(Attachment { network, interfaces: Vec::new() });
+    let attachment = Some(network).filter(|it| *it != NetworkId::DEFAULT).map(attached);
+    let endpoint =
+        Endpoint { attachment, name: pod, labels, addresses: Vec::new(), node: None, ports, owners: Vec::new(), readiness, running };
+    let name = model.endpoint_name(&endpoint).to_string();
+    let id = model.endpoints.push(endpoint);
+    Candidate { place: Place::Pod(id), addresses: Vec::new(), name }
 }
 
 fn assume_namespace(model: &mut Model, namespace: &str) {
@@ -143,15 +154,15 @@ fn assume_namespace(model: &mut Model, namespace: &str) {
     model.namespaces.entry(namespace.into()).or_insert_with(assumed);
 }
 
-pub(crate) fn candidate(model: &Model, at: usize) -> Option<Candidate> {
-    let endpoint = model.endpoints.get(at)?;
-    Some(Candidate { place: Place::Pod(EndpointId(at)), addresses: endpoint.addresses.clone(), name: endpoint.name.to_string() })
+pub(crate) fn candidate(model: &Model, id: EndpointId) -> Option<Candidate> {
+    let endpoint = model.endpoint(id)?;
+    Some(Candidate { place: Place::Pod(id), addresses: endpoint.addresses.clone(), name: model.endpoint_name(endpoint).to_string() })
 }
 
 fn pods_named(model: &Model, namespace: &str, name: &str) -> Result<Vec<Candidate>, String> {
     // Two workloads of different kinds may have one name: then both are meant.
-    let exact = (0..model.endpoints.len()).filter_map(|at| candidate(model, at).filter(|_| is_named(model, at, namespace, name)));
-    let mut found: Vec<Candidate> = exact.collect();
+    let exact = model.endpoints.iter_ids().filter(|(_, it)| *it.name.namespace == *namespace && *it.name.name == *name);
+    let mut found: Vec<Candidate> = exact.filter_map(|(id, _)| candidate(model, id)).collect();
     found.extend(on_host_network(model, namespace, |pod| *pod.name.name == *name));
     if !found.is_empty() {
         return Ok(found);
@@ -166,27 +177,23 @@ fn pods_named(model: &Model, namespace: &str, name: &str) -> Result<Vec<Candidat
     Err(nothing_named(model, namespace, name))
 }
 
-fn is_named(model: &Model, at: usize, namespace: &str, name: &str) -> bool {
-    model.endpoints.get(at).is_some_and(|it| *it.name.namespace == *namespace && *it.name.name == *name)
-}
-
 /// Pods on the network of their node; each stands for its node.
 fn on_host_network(model: &Model, namespace: &str, wanted: impl Fn(&HostPod) -> bool) -> Vec<Candidate> {
     let mut found = Vec::new();
-    for (at, node) in model.nodes.iter().enumerate() {
+    for (id, node) in model.nodes.iter_ids() {
         for pod in node.host_pods.iter().filter(|pod| *pod.name.namespace == *namespace && wanted(pod)) {
-            found.push(on_node(model, at, format!("{} (host network)", pod.name)));
+            found.push(on_node(model, id, format!("{} (host network)", pod.name)));
         }
     }
     found
 }
 
 fn owned_by(model: &Model, namespace: &str, owns: impl Fn(&palisade_model::Owner) -> bool) -> Vec<Candidate> {
-    let belongs = |(at, it): (usize, &Endpoint)| {
+    let belongs = |(id, it): (EndpointId, &Endpoint)| {
         let owned = *it.name.namespace == *namespace && it.owners.iter().any(&owns);
-        owned.then(|| candidate(model, at)).flatten()
+        owned.then(|| candidate(model, id)).flatten()
     };
-    model.endpoints.iter().enumerate().filter_map(belongs).collect()
+    model.endpoints.iter_ids().filter_map(belongs).collect()
 }
 
 /// `db-0` for the StatefulSet `db`, whose pods were not read one by one.
@@ -226,13 +233,13 @@ fn nothing_named(model: &Model, namespace: &str, name: &str) -> String {
 }
 
 fn node(model: &Model, name: &str) -> Result<Candidate, String> {
-    let at = model.nodes.iter().position(|node| *node.name == *name);
-    at.map(|at| on_node(model, at, format!("node {name}"))).ok_or_else(|| format!("node `{name}` was not read"))
+    let id = model.nodes.iter_ids().find(|(_, node)| *node.name == *name);
+    id.map(|(id, _)| on_node(model, id, format!("node {name}"))).ok_or_else(|| format!("node `{name}` was not read"))
 }
 
-fn on_node(model: &Model, at: usize, name: String) -> Candidate {
-    let addresses = model.nodes.get(at).map_or_else(Vec::new, |node| node.addresses.clone());
-    Candidate { place: Place::Node(NodeId(at)), addresses, name }
+fn on_node(model: &Model, id: NodeId, name: String) -> Candidate {
+    let addresses = model.node(id).map_or_else(Vec::new, |node| node.addresses.clone());
+    Candidate { place: Place::Node(id), addresses, name }
 }
 
 /// The Service a party names, also by one of its virtual addresses.
@@ -328,13 +335,13 @@ struct Backend<'m> {
 fn backends<'m>(model: &'m Model, service: &Service, pods: &palisade_model::LabelSelector) -> Vec<Backend<'m>> {
     let mine = |name: &PodName, labels| name.namespace == service.namespace && pods.matches(labels);
     let mut found = Vec::new();
-    for (at, pod) in model.endpoints.iter().enumerate().filter(|(_, pod)| mine(&pod.name, &pod.labels)) {
-        let candidate = candidate(model, at);
+    for (id, pod) in model.endpoints.iter_ids().filter(|(_, pod)| mine(&pod.name, &pod.labels)) {
+        let candidate = candidate(model, id);
         found.extend(candidate.map(|candidate| Backend { candidate, ports: &pod.ports, readiness: pod.readiness }));
     }
-    for (at, node) in model.nodes.iter().enumerate() {
+    for (id, node) in model.nodes.iter_ids() {
         for pod in node.host_pods.iter().filter(|pod| mine(&pod.name, &pod.labels)) {
-            let candidate = on_node(model, at, format!("{} (host network)", pod.name));
+            let candidate = on_node(model, id, format!("{} (host network)", pod.name));
             found.push(Backend { candidate, ports: &pod.ports, readiness: pod.readiness });
         }
     }

@@ -130,8 +130,8 @@ impl Reader {
         // SPEC: semantics 2.7: 100 each, although the text of the API says 100 in total.
         self.count(fields, "ingress", 0, 100);
         self.count(fields, "egress", 0, 100);
-        let ingress = self.list(fields, "ingress", |r, node| r.anp_rule(node, Direction::Ingress, of));
-        let egress = self.list(fields, "egress", |r, node| r.anp_rule(node, Direction::Egress, of));
+        let ingress = self.cluster_rules(fields, "ingress", |r, node| r.anp_rule(node, Direction::Ingress, of));
+        let egress = self.cluster_rules(fields, "egress", |r, node| r.anp_rule(node, Direction::Egress, of));
         (subject, PerDirection { ingress, egress })
     }
 

@@ -62,8 +62,8 @@ impl Reader {
             });
             r.count(&fields, "ingress", 0, 25);
             r.count(&fields, "egress", 0, 25);
-            let ingress = r.list(&fields, "ingress", |r, node| r.cnp_rule(node, Direction::Ingress));
-            let egress = r.list(&fields, "egress", |r, node| r.cnp_rule(node, Direction::Egress));
+            let ingress = r.cluster_rules(&fields, "ingress", |r, node| r.cnp_rule(node, Direction::Ingress));
+            let egress = r.cluster_rules(&fields, "egress", |r, node| r.cnp_rule(node, Direction::Egress));
             let domains = egress.iter().flat_map(|rule| &rule.peers).any(|peer| matches!(peer, Entry::Known(ClusterPeer::Domains(_))));
             if domains && tier == Some(CnpTier::Baseline) {
                 let message = "domainNames work in the Baseline tier here, but newer versions of the API refuse them";

@@ -85,7 +85,12 @@ impl Reader {
         known: &'static [&'static str],
         read: impl FnOnce(&mut Reader, &'n str, &'n Node<'n>) -> Option<SubjectPods>,
     ) -> Option<Entry<SubjectPods>> {
-        let subject = self.one_of(node, known, read)?;
+        let before = self.problems.len();
+        let subject = self.one_of(node, known, read);
+        if let Some(reason) = self.refused_since(before) {
+            return Some(Entry::Unknown(reason));
+        }
+        let subject = subject?;
         if let Entry::Unknown(_) = &subject {
             // SPEC: semantics 2.4: its reach is unknown, so it selects nothing, loudly.
             let message = "the subject cannot be read, so the policy selects nothing";

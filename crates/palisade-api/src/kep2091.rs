@@ -58,8 +58,8 @@ impl Reader {
                     _ => r.pods_by_both(node),
                 })
             });
-            let ingress = r.list(&fields, "ingress", |r, node| r.kep2091_rule(node, Direction::Ingress));
-            let egress = r.list(&fields, "egress", |r, node| r.kep2091_rule(node, Direction::Egress));
+            let ingress = r.cluster_rules(&fields, "ingress", |r, node| r.kep2091_rule(node, Direction::Ingress));
+            let egress = r.cluster_rules(&fields, "egress", |r, node| r.kep2091_rule(node, Direction::Egress));
             let rules = written(&fields, "ingress") + written(&fields, "egress");
             if rules > MOST_RULES {
                 r.invalid(spec.span, format!("{rules} rules in both directions, but KEP-2091 takes {MOST_RULES} in total"));

@@ -1,21 +1,25 @@
 //! Kubernetes objects as texts and types.
 //!
-//! `yaml` turns text into trees with places, `read` walks a tree into a typed object the way the API server would take it: its defaults, its
+//! `yaml` turns text into trees with places, `json` what an API server sends into trees without; `read` walks a tree into a typed object the way the API server would take it: its defaults, its
 //! limits, its validation, and every field it does not know. What an object *means* is not decided here.
 #![warn(clippy::as_conversions)]
 
 mod admin_network_policy;
 mod annotations;
 mod choice;
+pub mod closed;
 mod cluster_network_policy;
 mod cluster_rule;
+pub mod json;
 mod kep2091;
 mod logging;
 mod mend;
 mod meta;
 pub mod names;
 mod network_policy;
+pub mod networks;
 mod object;
+mod part;
 mod pod;
 mod problem;
 mod pruned;

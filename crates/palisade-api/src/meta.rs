@@ -4,6 +4,7 @@ use palisade_model::Labels;
 
 use crate::logging::Logging;
 use crate::names;
+use crate::networks::NetworkAnnotations;
 use crate::problem::Consequence;
 use crate::read::Reader;
 use crate::syntax;
@@ -25,6 +26,8 @@ pub struct Meta {
     pub logging: Logging,
     /// What a policy is for.
     pub mode: Mode,
+    /// Annotations about networks other than the pod network, where there are any.
+    pub networks: Option<Box<NetworkAnnotations>>,
 }
 
 /// What a policy is for.
@@ -107,6 +110,7 @@ impl Reader {
                 owner: owners.into_iter().flatten().next(),
                 logging: logging(node),
                 mode: Mode::of(&annotations),
+                networks: NetworkAnnotations::of(&annotations),
             }
         })
     }

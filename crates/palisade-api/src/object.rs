@@ -3,11 +3,13 @@
 use palisade_model::Shape;
 
 use crate::admin_network_policy::{AdminNetworkPolicy, BaselineAdminNetworkPolicy};
+use crate::closed;
 use crate::cluster_network_policy::ClusterNetworkPolicy;
 use crate::kep2091::Kep2091Policy;
 use crate::names;
 use crate::network_policy::NetworkPolicy;
-use crate::pod::{Namespace, Node, Pod, Workload};
+use crate::part::Part;
+use crate::pod::{self, Namespace, Node, Pod, Workload};
 use crate::problem::{Consequence, Problem};
 use crate::read::{Reader, near};
 use crate::service::Service;
@@ -26,6 +28,8 @@ pub struct Object {
     /// `metadata.name` as written.
     pub name: Option<String>,
     pub body: Body,
+    /// The closed form of a policy that is refused; see [`closed`].
+    pub closed: Option<Box<Body>>,
     pub problems: Vec<Problem>,
 }
 
@@ -92,10 +96,24 @@ pub fn read_object(node: &tree::Node<'_>) -> Object {
     if read && !refused && meta("name").is_none_or(|name| name.is_empty()) {
         reader.nameless(node);
     }
-    let body = if refused { Body::Nothing(Skipped::Refused) } else { body.unwrap_or(Body::Nothing(Skipped::Refused)) };
+    let (body, closed) = match body {
+        Some(body) if !refused => (body, None),
+        body => (Body::Nothing(Skipped::Refused), closed::body(version, kind, node, body, &reader.problems).map(Box::new)),
+    };
     let kind = kind.unwrap_or("document").to_owned();
     let api_version = version.map(str::to_owned);
-    Object { api_version, kind, namespace: meta("namespace"), name: meta("name"), body, problems: reader.problems }
+    Object { api_version, kind, namespace: meta("namespace"), name: meta("name"), body, closed, problems: reader.problems }
+}
+
+/// The part of a kind that is read.
+pub(crate) fn part(version: &str, kind: &str) -> &'static Part {
+    match (version, kind) {
+        ("v1", "Pod") => &pod::POD_PART,
+        ("v1", "Node") => &pod::NODE_PART,
+        ("batch/v1", "CronJob") => &pod::CRON_JOB_PART,
+        ("v1", "ReplicationController") | ("apps/v1", _) | ("batch/v1", "Job") => &pod::WORKLOAD_PART,
+        _ => &Part::OBJECT,
+    }
 }
 
 impl Reader {

@@ -7,6 +7,7 @@ use palisade_model::{ContainerPort, Labels};
 
 use crate::meta::Meta;
 use crate::network_policy::Spelling;
+use crate::part::Part;
 use crate::problem::Consequence;
 use crate::read::Reader;
 use crate::syntax;
@@ -83,6 +84,28 @@ const POD_SPEC: &[&str] = &["hostNetwork", "nodeName", "containers", "initContai
 const CONTAINER: &[&str] = &["name", "image", "ports", "restartPolicy"];
 const CONTAINER_PORT: &[&str] = &["name", "containerPort", "hostPort", "hostIP", "protocol"];
 const STATUS: &[&str] = &["phase", "podIP", "podIPs", "hostIP", "hostIPs", "conditions"];
+
+/// The parts of pods, workloads and nodes that are read here. A pod of an API server is mostly environment, volumes and statuses of containers.
+const POD_SPEC_PART: Part =
+    Part::Known(POD_SPEC, &[("containers", CONTAINER_PART), ("initContainers", CONTAINER_PART), ("ephemeralContainers", Part::Nothing)]);
+const CONTAINER_PART: Part = Part::Known(CONTAINER, &[]);
+const TEMPLATE_PART: Part = Part::Every(&[("metadata", Part::METADATA), ("spec", POD_SPEC_PART)]);
+const WORKLOAD_SPEC_PART: Part = Part::Known(&["template"], &[("template", TEMPLATE_PART)]);
+const STATUS_PART: Part = Part::Known(STATUS, &[("conditions", Part::Known(&["type", "status"], &[]))]);
+const JOB_TEMPLATE_PART: Part = Part::Known(&["spec"], &[("spec", WORKLOAD_SPEC_PART)]);
+pub(crate) static POD_PART: Part = Part::Every(&[("metadata", Part::METADATA), ("spec", POD_SPEC_PART), ("status", STATUS_PART)]);
+pub(crate) static WORKLOAD_PART: Part =
+    Part::Every(&[("metadata", Part::METADATA), ("spec", WORKLOAD_SPEC_PART), ("status", Part::Nothing)]);
+pub(crate) static CRON_JOB_PART: Part = Part::Every(&[
+    ("metadata", Part::METADATA),
+    ("spec", Part::Known(&["jobTemplate"], &[("jobTemplate", JOB_TEMPLATE_PART)])),
+    ("status", Part::Nothing),
+]);
+pub(crate) static NODE_PART: Part = Part::Every(&[
+    ("metadata", Part::METADATA),
+    ("spec", Part::Known(&["podCIDRs", "podCIDR"], &[])),
+    ("status", Part::Known(&["addresses"], &[])),
+]);
 
 impl Reader {
     pub(crate) fn namespace(&mut self, node: &Tree<'_>) -> Option<Namespace> {

@@ -131,7 +131,10 @@ pub(crate) fn classify(key: &str, known: &[&str]) -> Unknown {
 pub(crate) fn near<'k>(key: &str, known: &[&'k str], at_most: usize) -> Option<&'k str> {
     let allowed = |name: &str| if name.len() <= 4 { at_most.min(1) } else { at_most };
     let same_but_case = known.iter().find(|name| name.eq_ignore_ascii_case(key));
-    let close = || known.iter().filter(|name| **name != key).find(|name| strsim::osa_distance(name, key) <= allowed(name));
+    let length = key.chars().count();
+    // The distance is at least the difference in length, which is much cheaper to find.
+    let comparable = |name: &&&str| **name != key && name.len().abs_diff(length) <= allowed(name);
+    let close = || known.iter().filter(comparable).find(|name| strsim::osa_distance(name, key) <= allowed(name));
     same_but_case.or_else(close).copied()
 }
 

@@ -15,7 +15,7 @@ use crate::tree::{Entry, Node, Span, Value};
 const ALIAS_BUDGET: usize = 100_000;
 
 /// How deep lists and maps may nest, aliases included. No manifest comes near it, and no walk of a tree runs out of stack.
-const DEPTH: usize = 100;
+pub(crate) const DEPTH: usize = 100;
 
 /// A document that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,7 +160,7 @@ impl<'a> Builder<'a, '_> {
     fn deeper(&mut self, span: Span, read: fn(&mut Self, Span) -> Built<'a>) -> Built<'a> {
         self.depth += 1;
         if self.depth > DEPTH {
-            return Err(too_deep(span));
+            return Err(unreadable(&too_deep(), span));
         }
         let node = read(self, span);
         self.depth -= 1;
@@ -228,7 +228,7 @@ impl<'a> Builder<'a, '_> {
             return Err(unreadable("an alias refers to a value that contains it", span));
         };
         if self.depth + size.depth > DEPTH {
-            return Err(too_deep(span));
+            return Err(unreadable(&too_deep(), span));
         }
         self.copied += size.nodes;
         if self.copied > ALIAS_BUDGET {
@@ -278,8 +278,8 @@ fn around(inner: impl Iterator<Item = Size>) -> Size {
     inner.fold(Size { nodes: 1, depth: 1 }, |all, it| Size { nodes: all.nodes + it.nodes, depth: all.depth.max(1 + it.depth) })
 }
 
-fn too_deep(span: Span) -> Unreadable {
-    unreadable(&format!("nested more than {DEPTH} levels deep"), span)
+pub(crate) fn too_deep() -> String {
+    format!("nested more than {DEPTH} levels deep")
 }
 
 /// What an unquoted scalar means to kubectl.

@@ -22,11 +22,12 @@ pub fn decide(model: &Model, flow: &Flow) -> Decision {
 
 /// Whether `policy` speaks about `endpoint`.
 pub fn selects(model: &Model, policy: &Policy, endpoint: &Endpoint) -> bool {
-    is_subject(&policy.subject, endpoint, model.namespace_labels(&endpoint.name.namespace))
+    // SPEC: multiple networks: a policy for one network leaves the pod's endpoints on all others alone.
+    policy.network == endpoint.network() && is_subject(&policy.subject, endpoint, model.namespace_labels(&endpoint.name.namespace))
 }
 
-/// The same for who knows all labels.
-pub(crate) fn is_about(subject: &Subject, namespace: &str, of_namespace: &Labels, labels: &Labels) -> bool {
+/// Whether a subject includes pods with these labels in a namespace with these labels.
+pub fn is_about(subject: &Subject, namespace: &str, of_namespace: &Labels, labels: &Labels) -> bool {
     match subject {
         Subject::Pods { namespaces, pods } => is_among(namespaces, namespace, of_namespace) && pods.matches(labels),
         Subject::Unknown => false,
@@ -77,7 +78,7 @@ pub fn decide_direction_among(model: &Model, among: &[Selecting<'_>], flow: &Flo
 }
 
 /// Decides one direction of a flow among policies that are in order.
-pub(crate) fn judge<'m>(model: &Model, tiers: &Tiers<'_, 'm>, flow: &Flow, direction: Direction, told: &mut Told<'_>) -> Judged<'m> {
+pub(crate) fn judge<'m>(model: &Model, tiers: &impl Candidates<'m>, flow: &Flow, direction: Direction, told: &mut Told<'_>) -> Judged<'m> {
     let Some(subject) = subject(model, flow, direction) else { return Judged { verdict: Verdict::Accept, cause: Cause::NotAPod } };
     // SPEC: semantics 1.9: a pod and its own address are never parted.
     if flow.from.place == flow.to.place && flow.path == Path::Direct {
@@ -141,6 +142,47 @@ impl<'s, 'm> Tiers<'s, 'm> {
     }
 }
 
+/// A rule to try, with its policy and its place among those that may be tried.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Candidate<'m> {
+    pub(crate) policy: &'m Policy,
+    pub(crate) rule: &'m Rule,
+    pub(crate) at: u32,
+}
+
+/// The rules that are tried in each tier.
+pub(crate) trait Candidates<'m> {
+    /// The policies of a tier, in the order in which they are asked.
+    fn policies(&self, tier: Tier) -> &[&Selecting<'m>];
+    fn isolated(&self) -> Isolated;
+    /// Rules of a tier in the order in which they are tried. Those that do not match may be missing.
+    fn candidates(&self, tier: Tier) -> impl Iterator<Item = Candidate<'m>>;
+    fn try_candidate(&self, question: &Question<'_>, candidate: &Candidate<'m>) -> Match;
+}
+
+impl<'m> Candidates<'m> for Tiers<'_, 'm> {
+    fn policies(&self, tier: Tier) -> &[&Selecting<'m>] {
+        match tier {
+            Tier::Admin => &self.admin,
+            Tier::NetworkPolicy => &self.network,
+            Tier::Baseline => &self.baseline,
+        }
+    }
+
+    fn isolated(&self) -> Isolated {
+        self.isolated
+    }
+
+    fn candidates(&self, tier: Tier) -> impl Iterator<Item = Candidate<'m>> {
+        let rules = self.policies(tier).iter().flat_map(|it| it.rules.iter().map(|rule| (it.policy, *rule)));
+        rules.zip(0..).map(|((policy, rule), at)| Candidate { policy, rule, at })
+    }
+
+    fn try_candidate(&self, question: &Question<'_>, candidate: &Candidate<'m>) -> Match {
+        question.try_rule(candidate.rule)
+    }
+}
+
 /// Who is told of the way to a verdict.
 #[derive(Debug)]
 pub(crate) enum Told<'t> {
@@ -173,15 +215,14 @@ impl Told<'_> {
     }
 }
 
-fn through_tiers<'m>(question: &Question<'_>, tiers: &Tiers<'_, 'm>, told: &mut Told<'_>) -> Judged<'m> {
+fn through_tiers<'m>(question: &Question<'_>, tiers: &impl Candidates<'m>, told: &mut Told<'_>) -> Judged<'m> {
     let mut perhaps = None;
     let mut decided = None;
     let mut unless_passed = None;
     for tier in [Tier::Admin, Tier::NetworkPolicy, Tier::Baseline] {
         let said = match tier {
-            Tier::Admin => ordered_tier(question, (tier, &tiers.admin), &mut perhaps, told),
+            Tier::Admin | Tier::Baseline => ordered_tier(question, (tier, tiers), &mut perhaps, told),
             Tier::NetworkPolicy => network_policy_tier(question, tiers, told),
-            Tier::Baseline => ordered_tier(question, (tier, &tiers.baseline), &mut perhaps, told),
         };
         told.said(&said.outcome);
         decided = final_word(&said);
@@ -243,14 +284,15 @@ fn final_word<'m>(said: &Said<'m>) -> Option<(Verdict, Cause<'m>)> {
 /// SPEC: semantics 2.2: by rank, then name; all rules of a policy before the next policy; the first match ends the tier.
 fn ordered_tier<'m>(
     question: &Question<'_>,
-    (tier, policies): (Tier, &[&Selecting<'m>]),
+    (tier, tiers): (Tier, &impl Candidates<'m>),
     perhaps: &mut Option<(&'m Policy, &'m Rule)>,
     told: &mut Told<'_>,
 ) -> Said<'m> {
-    told.tier(tier, policies);
+    told.tier(tier, tiers.policies(tier));
     let mut left = Left::Never;
-    for (policy, rule) in rules(policies) {
-        let result = question.try_rule(rule);
+    for candidate in tiers.candidates(tier) {
+        let Candidate { policy, rule, .. } = candidate;
+        let result = tiers.try_candidate(question, &candidate);
         let matched = matches!(result, Match::Yes { .. });
         match &result {
             Match::Yes { .. } => {}
@@ -268,9 +310,9 @@ fn ordered_tier<'m>(
 }
 
 /// SPEC: semantics 0, step 4: additive, without order, and final for a pod that is isolated in this direction.
-fn network_policy_tier<'m>(question: &Question<'_>, tiers: &Tiers<'_, 'm>, told: &mut Told<'_>) -> Said<'m> {
-    told.tier(Tier::NetworkPolicy, &tiers.network);
-    if tiers.isolated == Isolated::No {
+fn network_policy_tier<'m>(question: &Question<'_>, tiers: &impl Candidates<'m>, told: &mut Told<'_>) -> Said<'m> {
+    told.tier(Tier::NetworkPolicy, tiers.policies(Tier::NetworkPolicy));
+    if tiers.isolated() == Isolated::No {
         return Said::without_rule(Outcome::NotIsolated);
     }
     if question.is_own_node_calling() {
@@ -280,8 +322,9 @@ fn network_policy_tier<'m>(question: &Question<'_>, tiers: &Tiers<'_, 'm>, told:
     if question.flow.from.place == question.flow.to.place {
         return Said::without_rule(Outcome::Itself);
     }
-    for (policy, rule) in rules(&tiers.network) {
-        let result = question.try_rule(rule);
+    for candidate in tiers.candidates(Tier::NetworkPolicy) {
+        let Candidate { policy, rule, .. } = candidate;
+        let result = tiers.try_candidate(question, &candidate);
         let matched = matches!(result, Match::Yes { .. });
         told.tried((policy, rule), question.direction, result);
         if matched {
@@ -289,11 +332,6 @@ fn network_policy_tier<'m>(question: &Question<'_>, tiers: &Tiers<'_, 'm>, told:
         }
     }
     Said::without_rule(Outcome::Isolated)
-}
-
-/// The rules to try, each with its policy.
-fn rules<'s, 'm>(policies: &'s [&Selecting<'m>]) -> impl Iterator<Item = (&'m Policy, &'m Rule)> + use<'s, 'm> {
-    policies.iter().flat_map(|it| it.rules.iter().map(|rule| (it.policy, *rule)))
 }
 
 /// The order of the ordered tiers.

@@ -1,7 +1,8 @@
 //! Verdicts without the trace of how they came about, for who asks about many flows between the same ends.
 
-use palisade_model::{Direction, Flow, Model, Policy, Reason, Rule, Verdict};
+use palisade_model::{Direction, End, Flow, Model, Path, Policy, Reason, Rule, Verdict};
 
+use crate::by_port::ByPort;
 use crate::decide::{Selecting, Tiers, Told, by_name, judge, rule_ref};
 
 /// The answer of one direction.
@@ -52,9 +53,9 @@ impl Cause<'_> {
 /// Decides flows of one direction that have the same policies.
 #[derive(Debug)]
 pub struct Judge<'s, 'm> {
-    model: &'s Model,
-    direction: Direction,
-    tiers: Tiers<'s, 'm>,
+    pub(crate) model: &'s Model,
+    pub(crate) direction: Direction,
+    pub(crate) tiers: Tiers<'s, 'm>,
     isolating: &'s [&'m Policy],
 }
 
@@ -68,6 +69,11 @@ impl<'s, 'm> Judge<'s, 'm> {
     /// Decides one flow.
     pub fn decide(&self, flow: &Flow) -> Judged<'m> {
         judge(self.model, &self.tiers, flow, self.direction, &mut Told::Nobody)
+    }
+
+    /// Decides flows between two ends, port by port.
+    pub fn between(&'s self, from: End, to: End, path: Path) -> ByPort<'s, 'm> {
+        ByPort::between(self, from, to, path)
     }
 
     /// What a cause is called.

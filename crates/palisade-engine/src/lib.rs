@@ -4,6 +4,9 @@
 //! made it miss, so that nobody has to work out a reason a second time.
 #![warn(missing_docs, clippy::as_conversions)]
 
+mod applying;
+mod by_port;
+mod cells;
 mod compile;
 mod decide;
 mod judge;
@@ -13,11 +16,14 @@ mod signature;
 mod trace;
 mod unknown;
 
+pub use applying::{Applies, applying};
+pub use by_port::ByPort;
+pub use cells::{CellChanges, CellId, CellsAre, LocalPods, NodeCells, Reduced};
 pub use compile::{
-    Alike, AlikeApart, Change, Compiled, Known, LetPass, Meeting, NodeProgram, OnNode, PortSetId, PortSets, Reach, ReachEnd, Role, Seen,
-    Traffic, Treated, compile,
+    Alike, AlikeApart, Compiled, Known, LetPass, Meeting, NodeProgram, OnNode, PortSetId, PortSets, Reach, ReachEnd, Role, Seen, Traffic,
+    Treated, compile, compile_network,
 };
-pub use decide::{Selecting, decide, decide_direction, decide_direction_among, selects};
+pub use decide::{Selecting, decide, decide_direction, decide_direction_among, is_about, selects};
 pub use judge::{Cause, Judge, Judged};
 pub use relative::{Compared, Values, without_relations};
 pub use signature::{Nodes, Signature, signature};

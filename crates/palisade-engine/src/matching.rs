@@ -1,8 +1,8 @@
 //! Whether a rule matches, and if not, what made it miss.
 
 use palisade_model::{
-    Direction, End, Endpoint, Flow, IpBlock, LabelSelector, Labels, Model, NamespaceSet, Peer, PeerSet, Place, PortMatch, PortSet,
-    Protocol, RelativePods, Rule,
+    Direction, End, Endpoint, Flow, IpBlock, LabelSelector, Labels, Model, NamespaceSet, NodeAddresses, Peer, PeerSet, Place, PortMatch,
+    PortSet, Protocol, RelativePods, Rule,
 };
 
 use crate::relative::{Nobody, Viewpoint, seen_from};
@@ -29,7 +29,12 @@ impl<'a> Question<'a> {
     /// SPEC: semantics 1.8: ingress from the node the subject runs on.
     pub(crate) fn is_own_node_calling(&self) -> bool {
         let on = self.subject.node.map(Place::Node);
-        self.direction == Direction::Ingress && on.is_some_and(|node| self.flow.from.place == node)
+        self.direction == Direction::Ingress && self.nodes_have_addresses() && on.is_some_and(|node| self.flow.from.place == node)
+    }
+
+    /// SPEC: multiple networks: node peers and the exemption of the own node need a node with an address on the network.
+    fn nodes_have_addresses(&self) -> bool {
+        self.model.node_addresses(self.flow.network) == NodeAddresses::Present
     }
 
     pub(crate) fn try_rule(&self, rule: &Rule) -> Match {
@@ -43,6 +48,15 @@ impl<'a> Question<'a> {
             (Hit::Perhaps(peer), Ok(_)) => Match::DependsOnDns { peer },
             (Hit::Yes(_) | Hit::Perhaps(_), Err(ports)) => Match::No { peers: None, ports: Some(ports) },
             (Hit::No(peers), ports) => Match::No { peers: Some(peers), ports: ports.err() },
+        }
+    }
+
+    /// Whether some peers match, without what made them miss.
+    pub(crate) fn match_peers(&self, peers: &PeerSet) -> PeersMatch {
+        match self.try_peers(peers) {
+            Hit::Yes(_) => PeersMatch::Yes,
+            Hit::Perhaps(peer) => PeersMatch::Perhaps(peer),
+            Hit::No(_) => PeersMatch::No,
         }
     }
 
@@ -85,7 +99,8 @@ impl<'a> Question<'a> {
 
     fn try_pods(&self, namespaces: &NamespaceSet, pods: &LabelSelector) -> Result<(), PeerMiss> {
         let Place::Pod(id) = self.peer().place else { return Err(PeerMiss::NotAPod) };
-        let Some(pod) = self.model.endpoint(id) else { return Err(PeerMiss::NotAPod) };
+        // SPEC: multiple networks: a selector means the addresses that pods have on the network of the flow.
+        let pod = self.model.endpoint(id).filter(|it| it.network() == self.flow.network).ok_or(PeerMiss::NotAPod)?;
         let of_pod = failed(Scope::Pod, pods, &pod.labels);
         match namespaces {
             NamespaceSet::Own(own) if *own != pod.name.namespace => Err(PeerMiss::OtherNamespace { own: own.clone(), pod: of_pod }),
@@ -112,7 +127,7 @@ impl<'a> Question<'a> {
 
     fn try_node(&self, selector: &LabelSelector) -> Result<(), PeerMiss> {
         let Place::Node(id) = self.peer().place else { return Err(PeerMiss::NotANode) };
-        let Some(node) = self.model.node(id) else { return Err(PeerMiss::NotANode) };
+        let node = self.model.node(id).filter(|_| self.nodes_have_addresses()).ok_or(PeerMiss::NotANode)?;
         none_failed(failed(Scope::Node, selector, &node.labels))
     }
 
@@ -159,6 +174,15 @@ impl<'a> Question<'a> {
             PortMatch::Unreadable => Err(PortMiss::Unreadable),
         }
     }
+}
+
+/// Whether the other end is among some peers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PeersMatch {
+    Yes,
+    /// If the name of this entry resolves to it.
+    Perhaps(usize),
+    No,
 }
 
 enum Hit {

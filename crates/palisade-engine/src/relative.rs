@@ -1,12 +1,11 @@
 //! Peers that are described by what they have in common with the subject, worked out for one subject, or for all that look alike to them.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
 use palisade_model::{
     Endpoint, LabelSelector, Labels, Model, NamespaceSet, Operator, Peer, PeerSet, PerDirection, Policy, RelativeNamespaces, RelativePods,
-    RelativeSelector, Requirement, Rule, Subject,
+    RelativeSelector, Requirement, Rule, SharedList, Subject,
 };
 
 use crate::decide::selects;
@@ -202,11 +201,11 @@ fn keys(selector: &RelativeSelector) -> &[Box<str>] {
 
 /// The policies of a model without relative peers: a policy that has some becomes one part for all its subjects that look alike to them. What is
 /// said about the pods of the model stays the same, by the same rules of the same policies; entries of a rule may have other places.
-pub fn without_relations(model: &Model) -> Cow<'_, [Policy]> {
+pub fn without_relations(model: &Model) -> SharedList<Policy> {
     if model.policies.iter().all(|it| Compared::by(it).is_none()) {
-        return Cow::Borrowed(&model.policies);
+        return model.policies.clone();
     }
-    Cow::Owned(model.policies.iter().flat_map(|it| parts(model, it)).collect())
+    model.policies.iter().flat_map(|it| parts(model, it)).collect()
 }
 
 fn parts(model: &Model, policy: &Policy) -> Vec<Policy> {

@@ -20,7 +20,7 @@ enum Speaks {
 impl Question<'_> {
     /// Whether the other end is such a pod.
     pub(crate) fn is_of_unknown_pod(&self) -> bool {
-        self.model.is_unknown_pod(self.peer())
+        self.model.is_unknown_pod(self.flow.network, self.peer())
     }
 
     /// Whether a rule may or may not take an unknown pod out of its tier.

@@ -4,24 +4,43 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use palisade_api::networks::{NETWORK_STATUS, POLICY_FOR};
 use palisade_api::tree::{Entry, Node, Span, Value};
 use palisade_api::{Body, Consequence, Object, Problem, Skipped, names, read_object, yaml};
-use palisade_model::{Diagnostic, Location, Model, PolicyRef, Severity, Shape};
+use palisade_model::{Changes, Diagnostic, Location, Model, NetworkId, PolicyRef, Revision, Severity};
 
 use crate::Text;
-use crate::controller::{Controller, Labelled, ReadAs, policy_meta};
-use crate::sources::{Extent, ObjectKey, Sources};
+use crate::controller::{Controller, Labelled, policy_meta};
+use crate::joins::{AttachmentSource, Before, Dirty, Joins, Standing};
+use crate::policy;
+use crate::sources::{Extent, ObjectKey, Place, Sources};
 use crate::words::quoted;
-use crate::{cluster, policy};
 
 /// Objects by name. What is read later replaces what was read before, as `kubectl apply` would.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
     pub(crate) objects: BTreeMap<ObjectKey, Body>,
     pub(crate) sources: Sources,
+    /// Diagnostics of texts and of the input as a whole, in input order.
     pub(crate) diagnostics: Vec<Diagnostic>,
+    /// Diagnostics of live objects, by the file name of the object. A newer version of the object replaces them, its deletion removes them.
+    pub(crate) live_diagnostics: BTreeMap<Arc<str>, Vec<Diagnostic>>,
     pub(crate) irrelevant: BTreeMap<String, usize>,
+    /// Live lists that have begun, by the name of the list, with the objects that each has named so far.
+    pub(crate) lists: BTreeMap<Box<str>, BTreeSet<Arc<str>>>,
     controller: Controller,
+    attachments: AttachmentSource,
+    /// None until changes are asked for.
+    followed: Option<Followed>,
+}
+
+/// The objects as they were when changes were last asked for.
+#[derive(Clone, Debug, Default)]
+struct Followed {
+    joins: Joins,
+    /// Objects that were set or removed since then.
+    dirty: BTreeMap<ObjectKey, Before>,
+    revision: Revision,
 }
 
 /// What the objects mean, at one moment.
@@ -57,6 +76,12 @@ impl Index {
         Index { controller, ..Index::default() }
     }
 
+    /// The same with networks besides the pod network, which a source tells.
+    #[must_use]
+    pub fn with_attachments(self, attachments: AttachmentSource) -> Index {
+        Index { attachments, ..self }
+    }
+
     pub(crate) fn controller(&self) -> &Controller {
         &self.controller
     }
@@ -80,11 +105,13 @@ impl Index {
         self.objects.is_empty()
     }
 
-    /// Removes one object, as if it had never been read.
+    /// Removes one object. Diagnostics about an object of a live cluster go with it.
     pub fn delete(&mut self, key: &ObjectKey) -> bool {
         let key = self.sources.resolved(key).into_owned();
-        self.sources.forget(&key);
-        self.objects.remove(&key).is_some()
+        if let Some(Place::Live(live)) = self.sources.forget(&key) {
+            self.live_diagnostics.remove(live.file());
+        }
+        self.set_object(&key, None)
     }
 
     /// Adds what the source of the input noticed: files that are missing, resources that are forbidden.
@@ -94,60 +121,102 @@ impl Index {
 
     /// What the objects mean.
     pub fn snapshot(&self) -> Snapshot {
-        let mut model = cluster::model(self.objects.iter());
-        let mut diagnostics = self.diagnostics.clone();
-        let mut kep2091 = BTreeSet::new();
+        let mut joins = Joins::with(self.attachments);
+        let model = joins.update(&self.objects, Dirty::All, &self.controller).into_model();
+        let mut diagnostics: Vec<Diagnostic> = self.diagnostics.iter().chain(self.live_diagnostics.values().flatten()).cloned().collect();
         let mut audited = Vec::new();
-        for (key, body) in &self.objects {
-            let read_as = self.controller.reads(body);
-            // SPEC: semantics 4: the policy of another controller does not exist.
-            if let ReadAs::Foreign(controller) = read_as {
-                diagnostics.push(self.controller.ignored(key, controller, self.sources.location(key)));
-                model.foreign.extend(policy::of(key, body).map(|it| it.origin));
-                continue;
-            }
-            let Some(policy) = policy::of(key, body) else { continue };
-            if policy.shape == Shape::Kep2091 && !kep2091.insert(key.name.as_ref()) {
-                diagnostics.push(self.same_reference(key));
-                continue;
-            }
-            match read_as {
-                ReadAs::Audited { set, label } => {
+        for (key, entry) in joins.policies.iter() {
+            match &entry.standing {
+                Standing::Foreign(controller) => {
+                    diagnostics.push(self.controller.ignored(key, controller, self.sources.location(key)));
+                }
+                Standing::Enforced | Standing::Audited { .. } if joins.policies.is_hidden(key, entry) => {
+                    diagnostics.push(self.same_reference(key));
+                }
+                Standing::Enforced => diagnostics.extend(entry.odd.iter().map(|it| self.logs_nothing(key, it))),
+                Standing::Audited { set, label } => {
                     if label.is_none() {
                         diagnostics.push(Controller::audited_by_some(key, self.sources.location(key)));
                     }
-                    let promoted_as = label.and_then(|it| self.controller.instead_of(it)).map(Into::into);
-                    audited.push(Audited {
-                        set: set.into(),
-                        policy: policy.origin.clone(),
-                        controller: label.map(Into::into),
-                        promoted_as,
-                    });
-                    model.audited.entry(set.into()).or_default().push(policy);
-                }
-                ReadAs::Counting | ReadAs::Foreign(_) => {
-                    if let Some(meta) = policy_meta(body) {
-                        let (rules, odd) = policy::logged(&policy, &meta.logging);
-                        model.logged.extend(rules);
-                        diagnostics.extend(odd.into_iter().map(|message| self.logs_nothing(key, message)));
-                    }
-                    model.policies.push(policy);
+                    let promoted_as = label.as_deref().and_then(|it| self.controller.instead_of(it)).map(Into::into);
+                    let policy = entry.policy.origin.clone();
+                    audited.push(Audited { set: set.clone(), policy, controller: label.clone(), promoted_as });
                 }
             }
         }
         audited.sort_unstable();
         let labelled = self.controller.labelled(self.objects.iter());
-        policy::sort(&mut model);
-        model.foreign.sort_unstable();
-        diagnostics.extend(self.assume_namespaces(&mut model));
+        diagnostics.extend(assumed_namespaces(&model));
         diagnostics.extend(shared_addresses(&model));
+        diagnostics.extend(self.objects.iter().flat_map(|(key, body)| self.attachment_problems(key, body)));
         let all = if model.audited.is_empty() { Cow::Borrowed(&model) } else { Cow::Owned(model.with_all_audited()) };
-        diagnostics.extend(policy::relations(&all, &self.sources));
-        diagnostics.extend(policy::merged_order(&model));
+        // A policy of several networks has the same problem on each.
+        let mut known: Vec<Diagnostic> = Vec::new();
+        for found in policy::relations(&all, &self.sources) {
+            if model.networks.is_empty() || !known.contains(&found) {
+                known.push(found);
+            }
+        }
+        diagnostics.extend(known);
+        diagnostics.extend(policy::merged_order(&model.on_network(NetworkId::DEFAULT)));
         Snapshot { model, diagnostics, sources: self.sources.clone(), irrelevant: self.irrelevant.clone(), labelled, audited }
     }
 
-    fn logs_nothing(&self, key: &ObjectKey, message: String) -> Diagnostic {
+    /// The changes of the model since the last call, or since there were no objects.
+    pub fn changes(&mut self) -> Changes {
+        let mut changes = match &mut self.followed {
+            Some(followed) => {
+                let dirty = std::mem::take(&mut followed.dirty);
+                followed.joins.update(&self.objects, Dirty::Some(&dirty), &self.controller)
+            }
+            None => {
+                let joins = Joins::with(self.attachments);
+                self.followed.insert(Followed { joins, ..Followed::default() }).joins.update(&self.objects, Dirty::All, &self.controller)
+            }
+        };
+        if let Some(followed) = &mut self.followed {
+            changes.from = followed.revision;
+            changes.to = changes.revision_after(changes.from);
+            followed.revision = changes.to;
+        }
+        changes
+    }
+
+    /// Whether the changes so far left nothing behind. True again when all objects are deleted and `changes` was called after that.
+    pub fn has_no_residue(&self) -> bool {
+        self.followed.as_ref().is_none_or(|it| it.joins.is_empty() && it.dirty.is_empty() && it.revision == Revision::default())
+    }
+
+    /// Puts an object into the index, or removes it. Returns whether the index had an object of that name.
+    pub(crate) fn set_object(&mut self, key: &ObjectKey, body: Option<Body>) -> bool {
+        let old = match body {
+            Some(body) => self.objects.insert(key.clone(), body),
+            None => self.objects.remove(key),
+        };
+        let before = if old.is_some() { Before::Present } else { Before::Absent };
+        if let Some(followed) = &mut self.followed {
+            followed.dirty.entry(key.clone()).or_insert(before);
+        }
+        old.is_some()
+    }
+
+    fn attachment_problems(&self, key: &ObjectKey, body: &Body) -> Vec<Diagnostic> {
+        let (annotation, meta) =
+            if let Body::Pod(pod) = body { (NETWORK_STATUS, Some(&pod.meta)) } else { (POLICY_FOR, policy_meta(body)) };
+        let problems = self.attachments.problems(key, meta.and_then(|it| it.networks.as_deref()));
+        let diagnostic = |message: String| Diagnostic {
+            severity: Severity::Error,
+            code: "unreadable-network",
+            location: self.sources.location(key),
+            object: key.to_string().into(),
+            path: format!("metadata.annotations[\"{annotation}\"]").into(),
+            message: message.into(),
+            help: None,
+        };
+        problems.into_iter().map(diagnostic).collect()
+    }
+
+    fn logs_nothing(&self, key: &ObjectKey, message: &str) -> Diagnostic {
         Diagnostic {
             severity: Severity::Warning,
             code: "annotation-without-effect",
@@ -172,28 +241,6 @@ impl Index {
         }
     }
 
-    fn assume_namespaces(&self, model: &mut Model) -> Option<Diagnostic> {
-        let referred: BTreeSet<Box<str>> = self.objects.keys().filter_map(|key| key.namespace.clone()).collect();
-        let assumed: Vec<Box<str>> = referred.into_iter().filter(|name| !model.namespaces.contains_key(name)).collect();
-        for name in &assumed {
-            cluster::assume_namespace(model, name);
-        }
-        let (noun, verb) = if assumed.len() == 1 { ("namespace", "is") } else { ("namespaces", "are") };
-        let message = format!("{noun} {} {verb} assumed, with no label but kubernetes.io/metadata.name", quoted(&assumed));
-        let help = Some("add the Namespace objects if policies select namespaces by other labels".into());
-        let (object, path) = (Box::default(), Box::default());
-        let code = "assumed-namespace";
-        (!assumed.is_empty()).then(|| Diagnostic {
-            severity: Severity::Note,
-            code,
-            location: None,
-            object,
-            path,
-            message: message.into(),
-            help,
-        })
-    }
-
     /// Takes one object, or each object of a List.
     fn take(&mut self, file: &Arc<str>, node: &Node<'_>, text: usize) {
         if let Some(items) = list_items(node) {
@@ -202,18 +249,33 @@ impl Index {
             }
             return;
         }
-        let extent = Extent { text, span: node.span };
-        let object = read_object(node);
-        let key = key_of(&object, file, node.span);
-        for problem in &object.problems {
-            self.diagnostics.push(diagnose(file, &key, problem));
+        let place = Place::Text(Extent { text, span: node.span });
+        self.keep(file, read_object(node), node.span, place);
+    }
+
+    /// Counts an object that was read, with its problems.
+    pub(crate) fn keep(&mut self, file: &Arc<str>, object: Object, span: Span, place: Place) {
+        let key = key_of(&object, file, span);
+        let mut problems: Vec<Diagnostic> = object.problems.iter().map(|problem| diagnose(file, &key, problem)).collect();
+        let body = match (object.body, &place) {
+            // The user of a file is told to mend it; what a cluster has stored must not widen access until somebody does.
+            (Body::Nothing(Skipped::Refused), Place::Live(_)) => {
+                problems.extend(object.closed.as_deref().map(|it| closed_form(file, &key, it)));
+                object.closed.map_or(Body::Nothing(Skipped::Refused), |it| *it)
+            }
+            (body, _) => body,
+        };
+        match &place {
+            Place::Text(_) => self.diagnostics.extend(problems),
+            // The newest version of the object replaces those before it, and so do its problems.
+            Place::Live(_) => self.replace_live_diagnostics(file, problems),
         }
-        match object.body {
+        match body {
             Body::Nothing(Skipped::Irrelevant) => *self.irrelevant.entry(object.kind).or_default() += 1,
             Body::Nothing(Skipped::Refused) => {
                 // What was read before under this name is not what the user has now.
-                self.objects.remove(&key);
-                self.sources.place(key, extent);
+                self.set_object(&key, None);
+                self.sources.place(key, place);
             }
             body @ (Body::NetworkPolicy(_)
             | Body::ClusterNetworkPolicy(_)
@@ -225,10 +287,21 @@ impl Index {
             | Body::Namespace(_)
             | Body::Node(_)
             | Body::Service(_)) => {
-                self.note_duplicate(file, &key, node.span);
-                self.objects.insert(key.clone(), body);
-                self.sources.place(key, extent);
+                if !self.sources.is_update(&key, &place) {
+                    self.note_duplicate(file, &key, span);
+                }
+                self.set_object(&key, Some(body));
+                self.sources.place(key, place);
             }
+        }
+    }
+
+    /// Puts the diagnostics of one live object in the place of those that an earlier version of it had.
+    pub(crate) fn replace_live_diagnostics(&mut self, file: &Arc<str>, diagnostics: Vec<Diagnostic>) {
+        if diagnostics.is_empty() {
+            self.live_diagnostics.remove(file);
+        } else {
+            self.live_diagnostics.insert(Arc::clone(file), diagnostics);
         }
     }
 
@@ -300,7 +373,7 @@ const CLUSTER_SCOPED: &[&str] = &[
     "GlobalNetworkPolicy",
 ];
 
-fn key_of(object: &Object, file: &Arc<str>, span: Span) -> ObjectKey {
+pub(crate) fn key_of(object: &Object, file: &Arc<str>, span: Span) -> ObjectKey {
     let namespace = match CLUSTER_SCOPED.contains(&object.kind.as_str()) {
         true => None,
         false => Some(object.namespace.as_deref().filter(|it| !it.is_empty()).unwrap_or("default").into()),
@@ -327,18 +400,64 @@ fn diagnose(file: &Arc<str>, key: &ObjectKey, problem: &Problem) -> Diagnostic {
     }
 }
 
+/// Says what a policy of a live cluster does that is refused.
+fn closed_form(file: &Arc<str>, key: &ObjectKey, closed: &Body) -> Diagnostic {
+    let message = match closed {
+        Body::NetworkPolicy(policy) if policy.pod_selector.selects_everything() => {
+            "cannot be read as a whole; until it can, every pod of its namespace is isolated in both directions"
+        }
+        Body::NetworkPolicy(_) => "cannot be read as a whole; until it can, the pods it selects are isolated in both directions",
+        Body::ClusterNetworkPolicy(_)
+        | Body::AdminNetworkPolicy(_)
+        | Body::BaselineAdminNetworkPolicy(_)
+        | Body::Kep2091(_)
+        | Body::Pod(_)
+        | Body::Workload(_)
+        | Body::Namespace(_)
+        | Body::Node(_)
+        | Body::Service(_)
+        | Body::Nothing(_) => {
+            "cannot be read as a whole; until it can, rules with an error accept nothing, or deny everything if they deny or pass"
+        }
+    };
+    Diagnostic {
+        severity: Severity::Error,
+        code: "closed-form",
+        location: Some(Location { file: Arc::clone(file), line: 1, column: 1 }),
+        object: key.to_string().into(),
+        path: Box::default(),
+        message: message.into(),
+        help: Some("correct the fields that the other messages about this object name".into()),
+    }
+}
+
+fn assumed_namespaces(model: &Model) -> Option<Diagnostic> {
+    let assumed: Vec<Box<str>> = model.namespaces.iter().filter(|(_, it)| it.assumed).map(|(name, _)| name.clone()).collect();
+    let (noun, verb) = if assumed.len() == 1 { ("namespace", "is") } else { ("namespaces", "are") };
+    let message = format!("{noun} {} {verb} assumed, with no label but kubernetes.io/metadata.name", quoted(&assumed));
+    (!assumed.is_empty()).then(|| Diagnostic {
+        severity: Severity::Note,
+        code: "assumed-namespace",
+        location: None,
+        object: Box::default(),
+        path: Box::default(),
+        message: message.into(),
+        help: Some("add the Namespace objects if policies select namespaces by other labels".into()),
+    })
+}
+
 fn shared_addresses(model: &Model) -> Vec<Diagnostic> {
     let mut owners = BTreeMap::new();
     let mut shared = Vec::new();
     for endpoint in &model.endpoints {
         for address in &endpoint.addresses {
-            if let Some(first) = owners.insert(*address, &endpoint.name) {
+            if let Some(first) = owners.insert((endpoint.network(), *address), &endpoint.name) {
                 shared.push(Diagnostic {
                     severity: Severity::Warning,
                     code: "shared-address",
                     location: None,
                     object: format!("Pod {}", endpoint.name).into(),
-                    path: "status.podIPs".into(),
+                    path: if endpoint.attachment.is_none() { "status.podIPs" } else { "metadata.annotations" }.into(),
                     message: format!("{address} is also the address of {first}; packets cannot tell them apart").into(),
                     help: None,
                 });

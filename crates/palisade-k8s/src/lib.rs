@@ -4,9 +4,9 @@
 //! dropped quietly: an object either counts, or a diagnostic says why not. What cannot be understood is closed in one place (`policy`).
 #![warn(clippy::as_conversions)]
 
-mod cluster;
 mod controller;
 mod index;
+mod joins;
 mod over;
 mod policy;
 mod seen;
@@ -17,15 +17,17 @@ use std::sync::Arc;
 
 pub use controller::{Controller, Labelled, Whose};
 pub use index::{Audited, Index, Snapshot};
+pub use joins::AttachmentSource;
+pub use palisade_api::json::TypeMeta;
 pub use palisade_api::names;
 pub use palisade_api::names::{CONTROLLER_LABEL, CONTROLLER_NAME, DISABLED};
 pub use palisade_api::tree::FieldPath;
-pub use sources::{Beside, Excerpt, ObjectKey, Sources, Written};
+pub use sources::{Beside, Excerpt, LiveObject, ObjectKey, Sources, Written};
 
-/// One text to read: a file, standard input, or a resource of a live cluster written out as YAML.
+/// One text to read: a file or standard input. Objects of a live cluster are [`LiveObject`]s.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text {
-    /// The name that messages use: the path as the user gave it, `-`, or `cluster/networkpolicies`.
+    /// The name that messages use: the path as the user gave it, or `-`.
     pub file: Arc<str>,
     /// Multi-document YAML or JSON.
     pub content: Arc<str>,

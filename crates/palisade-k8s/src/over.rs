@@ -2,8 +2,8 @@
 
 use palisade_api::{Body, Pod, Workload};
 
-use crate::cluster::Owners;
 use crate::index::Index;
+use crate::joins::Owners;
 use crate::sources::ObjectKey;
 
 /// Kinds whose pods are replaced when their template changes.
@@ -14,14 +14,17 @@ impl Index {
     /// follow it, with their names and addresses; labels that controllers gave them stay.
     pub fn put_over(&mut self, over: Index) {
         let templates = self.changed_templates(&over);
-        let Index { objects, sources, diagnostics, irrelevant, .. } = over;
+        let Index { objects, sources, diagnostics, live_diagnostics, irrelevant, .. } = over;
         // What was refused has a place and no body, and what was here under its name is not what would be there then.
         for refused in sources.keys().filter(|it| !objects.contains_key(*it)) {
-            self.objects.remove(refused);
+            self.set_object(refused, None);
         }
-        self.objects.extend(objects);
+        for (key, body) in objects {
+            self.set_object(&key, Some(body));
+        }
         self.sources.put_over(sources);
         self.diagnostics.extend(diagnostics);
+        self.live_diagnostics.extend(live_diagnostics);
         for (kind, count) in irrelevant {
             *self.irrelevant.entry(kind).or_default() += count;
         }
@@ -45,13 +48,26 @@ impl Index {
         if templates.is_empty() {
             return;
         }
-        let owners = Owners::of(self.objects.iter());
-        for (key, body) in &mut self.objects {
-            let Body::Pod(pod) = body else { continue };
-            let chain = owners.chain(key, pod);
-            for (_, before, after) in templates.iter().filter(|it| chain.contains(&it.0)) {
-                follow(pod, before, after);
+        let mut owners = Owners::default();
+        for (key, body) in &self.objects {
+            if let Body::Workload(workload) = body {
+                owners.set(key, Some(workload.meta.owner.clone()));
             }
+        }
+        let mut rolled = Vec::new();
+        for (key, body) in &self.objects {
+            let Body::Pod(pod) = body else { continue };
+            let chain = owners.chain(key, pod.meta.owner.as_ref(), &pod.meta.labels);
+            let mut after = pod.clone();
+            for (_, before, now) in templates.iter().filter(|it| chain.contains(&it.0)) {
+                follow(&mut after, before, now);
+            }
+            if after != *pod {
+                rolled.push((key.clone(), after));
+            }
+        }
+        for (key, pod) in rolled {
+            self.set_object(&key, Some(Body::Pod(pod)));
         }
     }
 }
@@ -119,7 +135,7 @@ mod tests {
     fn a_refused_object_takes_the_one_before_it_away() {
         let snapshot =
             with("{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: p, namespace: x}, spec: {podSelectr: {}}}");
-        assert_eq!(*snapshot.model.policies, []);
+        assert!(snapshot.model.policies.is_empty());
         assert!(snapshot.diagnostics.iter().any(|it| it.severity == Severity::Error));
     }
 

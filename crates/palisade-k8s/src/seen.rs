@@ -1,11 +1,13 @@
 //! Other ways to look at the objects of an index: one by one, and as a controller sees them that does not know the label.
 
+use std::sync::Arc;
+
 use palisade_api::Body;
 use palisade_api::names::CONTROLLER_LABEL;
 
 use crate::Text;
 use crate::index::{Index, Snapshot};
-use crate::sources::{ObjectKey, Sources};
+use crate::sources::{ObjectKey, Place, Sources};
 
 impl Index {
     /// The objects as they were read, by name.
@@ -18,9 +20,17 @@ impl Index {
         &self.sources
     }
 
-    /// The same input with other texts in place of those that have their names, read again by the same controller.
+    /// The same input with other texts in place of those that have their names, read again by the same controller. An object of a live cluster has
+    /// the name of its own text; where none is given, the object counts as it was read, and its diagnostics are not repeated.
     pub fn with_texts(&self, changed: &[Text]) -> Index {
         let mut again = Index::of(self.controller().clone());
+        let has_changed = |file: &Arc<str>| changed.iter().any(|it| it.file == *file);
+        for (key, live) in self.sources.live().filter(|(_, it)| !has_changed(it.file())) {
+            again.objects.extend(self.objects.get(key).map(|body| (key.clone(), body.clone())));
+            again.sources.place(key.clone(), Place::Live(live.clone()));
+        }
+        let of_live = |it: &&Text| self.sources.live().any(|(_, live)| *live.file() == it.file);
+        changed.iter().filter(of_live).for_each(|text| again.read(text.clone()));
         for text in self.sources.texts() {
             let new = changed.iter().find(|it| it.file == text.file);
             again.read(new.unwrap_or(text).clone());

@@ -1,8 +1,11 @@
 //! Where each object came from, so that an answer can point into the user's own text.
 //!
-//! Only the extent of an object's document is kept. Whoever wants to point at a field pays for reading that document again.
+//! Only the extent of an object's document is kept, or the JSON of an object of a live cluster. Pointing at a field costs reading that document again;
+//! JSON is written as YAML first, because an excerpt has lines.
 
 mod beside;
+mod live;
+mod yaml;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,12 +14,14 @@ use std::sync::Arc;
 
 use palisade_api::names::KEP2091_KIND;
 use palisade_api::tree::{FieldPath, Span};
-use palisade_api::yaml;
+use palisade_api::yaml::documents;
 use palisade_model::{Location, PolicyKind, PolicyRef};
 
 use crate::Text;
 
 pub use beside::Beside;
+pub use live::LiveObject;
+pub(crate) use live::LiveSource;
 
 /// Names one object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -57,7 +62,14 @@ impl fmt::Display for ObjectKey {
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     texts: Vec<Text>,
-    objects: BTreeMap<ObjectKey, Extent>,
+    objects: BTreeMap<ObjectKey, Place>,
+}
+
+/// Where an object came from.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    Text(Extent),
+    Live(LiveSource),
 }
 
 /// Where an object stands: its own text, whether that is a document or an item of a List.
@@ -96,16 +108,19 @@ impl Sources {
         self.texts.len() - 1
     }
 
-    pub(crate) fn place(&mut self, key: ObjectKey, extent: Extent) {
-        self.objects.insert(key, extent);
+    pub(crate) fn place(&mut self, key: ObjectKey, place: Place) {
+        self.objects.insert(key, place);
     }
 
     /// Those of another count from now on, where both have an object.
     pub(crate) fn put_over(&mut self, over: Sources) {
         let known = self.texts.len();
         self.texts.extend(over.texts);
-        let placed = |(key, it): (ObjectKey, Extent)| (key, Extent { text: it.text + known, span: it.span });
-        self.objects.extend(over.objects.into_iter().map(placed));
+        let moved = |place: Place| match place {
+            Place::Text(it) => Place::Text(Extent { text: it.text + known, span: it.span }),
+            Place::Live(_) => place,
+        };
+        self.objects.extend(over.objects.into_iter().map(|(key, place)| (key, moved(place))));
     }
 
     pub(crate) fn texts(&self) -> &[Text] {
@@ -116,8 +131,14 @@ impl Sources {
         self.objects.keys()
     }
 
-    pub(crate) fn forget(&mut self, key: &ObjectKey) {
-        self.objects.remove(key);
+    pub(crate) fn forget(&mut self, key: &ObjectKey) -> Option<Place> {
+        self.objects.remove(key)
+    }
+
+    /// Whether an object at `place` is another version of the object that is known, not a second definition: an API server has one object of
+    /// each name.
+    pub(crate) fn is_update(&self, key: &ObjectKey, place: &Place) -> bool {
+        matches!((self.objects.get(key), place), (Some(Place::Live(_)), Place::Live(_)))
     }
 
     /// The key of the object that a policy was read from.
@@ -133,16 +154,23 @@ impl Sources {
         Cow::Owned(ObjectKey { kind: PolicyKind::Kep2091.as_str().into(), ..key.clone() })
     }
 
-    fn extent(&self, key: &ObjectKey) -> Option<&Extent> {
+    fn place_of(&self, key: &ObjectKey) -> Option<&Place> {
         self.objects.get(self.resolved(key).as_ref())
+    }
+
+    /// The objects that came from a live cluster.
+    pub(crate) fn live(&self) -> impl Iterator<Item = (&ObjectKey, &LiveSource)> {
+        self.objects.iter().filter_map(|(key, place)| match place {
+            Place::Live(live) => Some((key, live)),
+            Place::Text(_) => None,
+        })
     }
 
     /// The place of a field of an object: of the first path that leads all the way, else of as much of a path as exists.
     pub fn find(&self, key: &ObjectKey, paths: &[FieldPath]) -> Option<Excerpt> {
-        let extent = self.extent(key)?;
-        let text = self.texts.get(extent.text)?;
-        let own = OwnText::of(&text.content, extent.span)?;
-        let document = yaml::documents(&own.content).next()?.ok()?;
+        let Written { text, span } = self.written(key)?;
+        let own = OwnText::of(&text.content, span)?;
+        let document = documents(&own.content).next()?.ok()?;
         let mut best = (document.span, 0, FieldPath::default());
         for path in paths {
             let (span, followed) = document.locate(path);
@@ -160,18 +188,19 @@ impl Sources {
         Some(Excerpt { location, content: text.content.clone(), start, end, path: best.2 })
     }
 
-    /// The text of an object.
+    /// The text of an object. That of a live object is written now, in the order in which kubectl shows fields.
     pub fn written(&self, key: &ObjectKey) -> Option<Written> {
-        let extent = self.extent(key)?;
-        Some(Written { text: self.texts.get(extent.text)?.clone(), span: extent.span })
+        match self.place_of(key)? {
+            Place::Text(extent) => Some(Written { text: self.texts.get(extent.text)?.clone(), span: extent.span }),
+            Place::Live(live) => live.written(),
+        }
     }
 
     /// The whole of a field or of an item, if the path leads all the way. The mark may drag white space and comments behind it.
     pub fn whole(&self, key: &ObjectKey, path: &FieldPath) -> Option<Excerpt> {
-        let extent = self.extent(key)?;
-        let text = self.texts.get(extent.text)?;
-        let own = OwnText::of(&text.content, extent.span)?;
-        let document = yaml::documents(&own.content).next()?.ok()?;
+        let Written { text, span } = self.written(key)?;
+        let own = OwnText::of(&text.content, span)?;
+        let document = documents(&own.content).next()?.ok()?;
         let (span, followed) = document.locate(path);
         let (line, column) = own.place(span);
         let location = Location { file: text.file.clone(), line, column };
@@ -181,9 +210,13 @@ impl Sources {
 
     /// Where an object begins.
     pub fn location(&self, key: &ObjectKey) -> Option<Location> {
-        let extent = self.extent(key)?;
-        let text = self.texts.get(extent.text)?;
-        Some(Location { file: text.file.clone(), line: extent.span.line, column: extent.span.column })
+        match self.place_of(key)? {
+            Place::Text(extent) => {
+                let file = self.texts.get(extent.text)?.file.clone();
+                Some(Location { file, line: extent.span.line, column: extent.span.column })
+            }
+            Place::Live(live) => Some(live.location()),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use palisade_netlink::{Attributes, Odd};
-use palisade_nft::uapi::{GENERATION_ID, chain, element, flag, message, rule, set, table};
+use palisade_nft::uapi::{GENERATION_ID, INET, chain, element, flag, message, rule, set, table};
 use palisade_nft::{Counted, Dump, Kept, Object, Ruleset, Table, decode, items, listed};
 
 use crate::error::KernelError;
@@ -18,9 +18,9 @@ pub(crate) fn dump(socket: &mut Socket, of: Table) -> Result<Option<Ruleset>, Ke
     steady(socket, |socket| Ok(read(socket, of, Others::Refuse)?.map(|it| decode(&it)).transpose()?))
 }
 
-/// The same of our own table as the kernel tells it, whoever made what is in it.
-pub(crate) fn raw(socket: &mut Socket) -> Result<Option<Dump>, KernelError> {
-    steady(socket, |socket| read(socket, Table::Own, Others::Read))
+/// The same as the kernel tells it, whoever made what is in it.
+pub(crate) fn raw(socket: &mut Socket, of: Table) -> Result<Option<Dump>, KernelError> {
+    steady(socket, |socket| read(socket, of, Others::Read))
 }
 
 /// What is done with sets that are not of our making.
@@ -50,7 +50,7 @@ pub(crate) fn steady<T>(socket: &mut Socket, mut read: impl FnMut(&mut Socket) -
 
 /// The number of the last transaction in this network namespace, by anyone.
 pub(crate) fn generation(socket: &mut Socket) -> Result<u32, KernelError> {
-    let payloads = socket.ask(Object::Generation, message::GET_GENERATION, flag::ACK, |_| {})?;
+    let payloads = socket.ask(INET, Object::Generation, message::GET_GENERATION, flag::ACK, |_| {})?;
     let number = |payload: &Vec<u8>| Attributes::of_payload(payload)?.u32(GENERATION_ID);
     let first = payloads.first().map(number).unwrap_or_else(|| Err(Odd::new("no generation")));
     first.map_err(|odd| KernelError::Truncated(odd.0))
@@ -58,7 +58,7 @@ pub(crate) fn generation(socket: &mut Socket) -> Result<u32, KernelError> {
 
 /// What a table says about itself. None if there is no such table.
 pub(crate) fn table(socket: &mut Socket, of: Table) -> Result<Option<Vec<u8>>, KernelError> {
-    match socket.ask(Object::Table, message::GET_TABLE, flag::ACK, |writer| writer.text(table::NAME, of.name())) {
+    match socket.ask(of.family(), Object::Table, message::GET_TABLE, flag::ACK, |writer| writer.text(table::NAME, of.name())) {
         Ok(payloads) => Ok(payloads.into_iter().next()),
         Err(KernelError::Refused(refusals)) if refusals.iter().all(|it| it.errno == nix::errno::Errno::ENOENT) => Ok(None),
         Err(error) => Err(error),
@@ -89,7 +89,7 @@ fn read(socket: &mut Socket, of: Table, others: Others) -> Result<Option<Dump>, 
 
 /// Asks for everything of one kind in a table; `named` is the attribute that names the table.
 fn list(socket: &mut Socket, of: Table, kind: u16, named: u16) -> Result<Vec<Vec<u8>>, KernelError> {
-    let mut payloads = socket.ask(Object::Table, kind, flag::DUMP, |writer| writer.text(named, of.name()))?;
+    let mut payloads = socket.ask(of.family(), Object::Table, kind, flag::DUMP, |writer| writer.text(named, of.name()))?;
     // Some kinds are not filtered by the kernel, or not by every kernel.
     let mut odd = None;
     payloads.retain(|payload| match Attributes::of_payload(payload).and_then(|it| it.text(named).map(|it| it == of.name())) {
@@ -136,7 +136,7 @@ fn whole(count: Option<u32>, mut read: impl FnMut() -> Result<Vec<Vec<u8>>, Kern
 }
 
 fn read_elements(socket: &mut Socket, of: Table, map: &str) -> Result<Vec<Vec<u8>>, KernelError> {
-    socket.ask(Object::Elements(map.to_owned()), message::GET_ELEMENTS, flag::DUMP, |writer| {
+    socket.ask(of.family(), Object::Elements(map.to_owned()), message::GET_ELEMENTS, flag::DUMP, |writer| {
         writer.text(element::TABLE, of.name());
         writer.text(element::SET, map);
     })

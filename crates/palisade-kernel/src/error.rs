@@ -8,7 +8,6 @@ use nix::errno::Errno;
 use palisade_nft::{Foreign, Object, Unwritable};
 
 use crate::links::Route;
-use crate::services::ServicePort;
 
 /// One object that the kernel refused, and its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,11 +97,6 @@ pub enum KernelError {
     /// The table holds something that Palisade never writes.
     #[error("{object} is not of Palisade's making: {what}")]
     Foreign { object: Object, what: String },
-    #[error("service {service}: {what}")]
-    Service { service: ServicePort, what: String },
-    /// Nothing of the transaction is in force.
-    #[error("the kernel refused in table `inet palisade-lab-services` {}", listed(.0))]
-    ServicesRefused(Vec<Refusal>),
     #[error("{doing}: {errno}")]
     Socket { doing: &'static str, errno: Errno },
     #[error("the {what} changed during each of {attempts} attempts to read them")]
@@ -121,14 +115,12 @@ impl KernelError {
             KernelError::NoSupport(it) | KernelError::NoPart { errno: it, .. } | KernelError::Connections { errno: it, .. } => errno(it),
             KernelError::Grace(it) | KernelError::Socket { errno: it, .. } | KernelError::Network { errno: it, .. } => errno(it),
             // The first is what the others come from.
-            KernelError::Refused(refusals) | KernelError::ServicesRefused(refusals) => {
-                refusals.first().map_or_else(|| "refused".to_owned(), |it| errno(&it.errno))
-            }
+            KernelError::Refused(refusals) => refusals.first().map_or_else(|| "refused".to_owned(), |it| errno(&it.errno)),
             KernelError::Overrun => "ENOBUFS".to_owned(),
             KernelError::Timeout(_) => "timeout".to_owned(),
             KernelError::Truncated(_) => "unreadable".to_owned(),
             KernelError::Outdated { .. } | KernelError::Unsteady(_) | KernelError::UnsteadyNetwork { .. } => "changed-meanwhile".to_owned(),
-            KernelError::Unwritable { .. } | KernelError::Service { .. } => "unwritable".to_owned(),
+            KernelError::Unwritable { .. } => "unwritable".to_owned(),
             KernelError::LogTaken(_) | KernelError::LogOptions { .. } => "log".to_owned(),
             KernelError::Foreign { .. } => "foreign".to_owned(),
         }

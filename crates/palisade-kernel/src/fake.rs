@@ -138,6 +138,10 @@ impl Kernel for Fake {
         })
     }
 
+    fn exists(&mut self, table: Table) -> Result<bool, KernelError> {
+        self.call(|fake| Ok(fake.tables.contains_key(&table)))
+    }
+
     fn standing(&mut self) -> Result<Vec<Table>, KernelError> {
         self.call(|fake| Ok(fake.tables.keys().copied().filter(|it| Table::ALL.contains(it)).collect()))
     }

@@ -4,7 +4,7 @@ use palisade_nft::{Counted, Layout, Ruleset, Table, Transaction};
 
 use crate::error::KernelError;
 
-/// The table `inet palisade` of one network namespace, and those that may stand beside it while it is replaced.
+/// Our tables in one network namespace: `inet palisade`, those that may stand beside it while it is replaced, and the small ones.
 pub trait Kernel {
     /// Does all of a transaction, or nothing. On `Refused` the table is as it was before.
     ///
@@ -17,7 +17,10 @@ pub trait Kernel {
     /// Waits until every packet that is on its way has left.
     fn grace(&mut self) -> Result<(), KernelError>;
 
-    /// Our tables that are there, of those that decide.
+    /// Whether one of our tables is there, whoever made it.
+    fn exists(&mut self, table: Table) -> Result<bool, KernelError>;
+
+    /// The tables of policies that are there.
     fn standing(&mut self) -> Result<Vec<Table>, KernelError>;
 
     /// The layout that the own table says it has, whatever else is in it. None if there is no table.

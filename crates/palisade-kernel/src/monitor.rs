@@ -50,7 +50,7 @@ pub enum Changed {
         by: u32,
         /// The name of that thread.
         process: String,
-        /// The socket that it came by, as `Nftables::port` and `Frames::port` say it: no two of a network namespace have the same.
+        /// The socket that it came by, as `Nftables::port` says it: no two of a network namespace have the same.
         port: u32,
         /// The tables in which something was added, removed or changed, or that were themselves.
         tables: BTreeSet<TableName>,

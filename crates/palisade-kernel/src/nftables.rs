@@ -1,7 +1,7 @@
-//! The table `inet palisade` of one network namespace.
+//! The tables of one network namespace.
 
 use nix::errno::Errno;
-use palisade_nft::{Counted, Dump, Expected, Layout, Ruleset, Table, Transaction, encode};
+use palisade_nft::{Counted, Dump, Expected, Layout, Messages, Ruleset, Table, Transaction, encode};
 
 use crate::dump;
 use crate::error::KernelError;
@@ -54,14 +54,16 @@ impl Nftables {
         self.socket.port()
     }
 
-    /// Whether there is a table, whoever made it.
-    pub fn exists(&mut self) -> Result<bool, KernelError> {
-        Ok(dump::table(&mut self.socket, Table::Own)?.is_some())
+    /// One of our tables as the kernel tells it, whoever made what is in it. None if there is none.
+    pub fn raw(&mut self, table: Table) -> Result<Option<Dump>, KernelError> {
+        dump::raw(&mut self.socket, table)
     }
 
-    /// The table as the kernel tells it, whoever made what is in it. None if there is none.
-    pub fn raw(&mut self) -> Result<Option<Dump>, KernelError> {
-        dump::raw(&mut self.socket)
+    /// Commits messages about tables of an address family (`NFPROTO_*`) that no `Ruleset` describes, all in one transaction. On `Refused` nothing has changed.
+    pub fn commit_messages(&mut self, family: u8, write: impl FnOnce(&mut Messages)) -> Result<(), KernelError> {
+        let mut messages = Messages::new(family, self.socket.sequence(), Expected::Anything);
+        write(&mut messages);
+        self.socket.commit(&messages.finish()?)
     }
 
     fn send(&mut self, transaction: &Transaction, expected: Expected) -> Result<(), KernelError> {
@@ -90,10 +92,14 @@ impl Kernel for Nftables {
         grace()
     }
 
+    fn exists(&mut self, table: Table) -> Result<bool, KernelError> {
+        Ok(dump::table(&mut self.socket, table)?.is_some())
+    }
+
     fn standing(&mut self) -> Result<Vec<Table>, KernelError> {
         let mut standing = Vec::new();
         for table in Table::ALL {
-            standing.extend(dump::table(&mut self.socket, table)?.map(|_| table));
+            standing.extend(self.exists(table)?.then_some(table));
         }
         Ok(standing)
     }

@@ -12,7 +12,7 @@ use nix::sys::socket::{
 use nix::sys::time::TimeVal;
 
 use palisade_netlink::{Header, Message, Odd, Writer, field, messages};
-use palisade_nft::uapi::{INET, flag, message};
+use palisade_nft::uapi::{flag, message};
 use palisade_nft::{Encoded, Object};
 
 use crate::error::{KernelError, Refusal};
@@ -153,16 +153,17 @@ impl Socket {
         }
     }
 
-    /// Asks one question, and gives the payloads of the answer. `object` is what the question is about.
+    /// Asks one question about tables of an address family, and gives the payloads of the answer. `object` is what the question is about.
     pub(crate) fn ask(
         &mut self,
+        family: u8,
         object: Object,
         kind: u16,
         flags: u16,
         body: impl FnOnce(&mut Writer),
     ) -> Result<Vec<Vec<u8>>, KernelError> {
         let mut payloads = Vec::new();
-        let answer = self.each(Question { kind, flags, family: INET, resource: 0 }, body, |payload| {
+        let answer = self.each(Question { kind, flags, family, resource: 0 }, body, |payload| {
             payloads.push(payload.to_vec());
             Ok(())
         });
@@ -376,6 +377,7 @@ fn failed(doing: &'static str) -> impl Fn(Errno) -> KernelError {
 
 #[cfg(test)]
 mod tests {
+    use palisade_nft::uapi::INET;
     use palisade_nft::{Chain, Expected, Ruleset, Transaction, encode};
 
     use super::*;
@@ -416,7 +418,7 @@ mod tests {
                 socket.send(&writer.finish().unwrap()).unwrap();
                 assert_eq!(socket.receive(|_| Err(KernelError::Timeout(LIMIT))), Err(KernelError::Timeout(LIMIT)));
                 socket.unread = unread;
-                let answer = socket.ask(Object::Table, message::GET_CHAIN, flag::DUMP, list_chains).map(|it| it.len());
+                let answer = socket.ask(INET, Object::Table, message::GET_CHAIN, flag::DUMP, list_chains).map(|it| it.len());
                 let refused = |errno| KernelError::Refused(vec![Refusal { object: Object::Table, errno }]);
                 assert_eq!(answer, expected.map_err(refused), "{unread:?}");
             }

@@ -9,11 +9,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use palisade_agent::{
-    AgentError, Attention, Counts, Denial, Established, Event, Held, RuleCount, Running, Settings, StartError, Swept, Totals, Watched,
-    verification,
+    AgentError, Attention, Counts, Denial, Established, Event, Held, RuleCount, Running, Settings, StartError, Swept, Totals, Untraceable,
+    Watched, verification,
 };
-use palisade_kernel::{KernelError, Namespace, Services};
-use palisade_model::{ContainerPort, EndpointId, NodeId, PodName};
+use palisade_kernel::{KernelError, Namespace};
+use palisade_model::{ContainerPort, EndpointId, NetworkId, NodeId, PodName};
 use palisade_nft::{LinkName, NodeView, PodLinks, Unknown};
 use palisade_report::v1;
 
@@ -22,7 +22,7 @@ use crate::listen::{Listeners, Listening};
 use crate::plan::{Plan, PodNetwork, WhileUnknown};
 use crate::probe::{Numbers, probe};
 use crate::question::{Finding, Question, Speaker};
-use crate::services::rules;
+use crate::services::{Services, ServicesError, rules};
 use crate::topology::{BRIDGE, Became, Fabric, LINK_OF_POD, NodePlace, PodPlace, join_neighbours};
 
 /// How long a probe waits for proof. Denials and answers take milliseconds; the rest is for a machine that is busy.
@@ -117,6 +117,10 @@ pub struct Progress {
 pub enum LabError {
     #[error(transparent)]
     Kernel(#[from] KernelError),
+    #[error(transparent)]
+    Untraceable(#[from] Untraceable),
+    #[error(transparent)]
+    Services(#[from] ServicesError),
     #[error("node `{node}`: {error}")]
     Start { node: Box<str>, error: StartError },
     #[error("node `{node}`: {error}")]
@@ -191,8 +195,7 @@ impl Lab {
     /// Policy on every node, on all at the same time as in any cluster, then Services and listeners.
     pub(crate) fn enforce_all(&mut self, step: &mut impl FnMut(String)) -> Result<Vec<String>, LabError> {
         let (model, unknown) = (&Arc::new(self.plan.model.clone()), unknown(&self.plan));
-        let named = |at: usize| Some((NodeId(at), &model.nodes.get(at)?.name));
-        let nodes: Vec<(NodeId, &Box<str>)> = (0..model.nodes.len()).filter_map(named).collect();
+        let nodes: Vec<(NodeId, &Box<str>)> = model.nodes.iter_ids().map(|(id, it)| (id, &it.name)).collect();
         std::thread::scope(|scope| {
             let applied: Vec<_> = nodes
                 .iter()
@@ -349,7 +352,7 @@ impl Lab {
     /// An address that nobody of the cluster has, nor any Service.
     fn is_outside(&self, address: IpAddr) -> bool {
         let of_service = self.plan.model.services.iter().any(|it| it.addresses().contains(&address));
-        !of_service && self.plan.model.place_of(address) == palisade_model::Place::Outside
+        !of_service && self.plan.model.place_of(NetworkId::DEFAULT, address) == palisade_model::Place::Outside
     }
 
     fn remove_what_is_not_planned(&mut self) -> Result<(), LabError> {

@@ -21,5 +21,6 @@ mod trial;
 pub use lab::{ClosedFor, Lab, LabError, NodeCounts, NodeEvent, Progress};
 pub use plan::{Families, Nodes, Options, Plan, PlanError, PodNetwork, WhileUnknown, plan};
 pub use question::{Finding, Question, Speaker};
+pub use services::{ServicePort, ServiceRule, Services, ServicesError};
 pub use soak::{Agents, Breach, Broken, Count, Kills, Kind, SoakError, SoakOptions, Soaked, Start, be_agent, soak};
 pub use trial::{Answers, NotShown, Trial, everybody, trials};

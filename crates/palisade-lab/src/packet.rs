@@ -1,18 +1,15 @@
 //! Packets that no socket of the kernel makes: ICMP echo, and the first two chunks of SCTP.
 
-/// An echo request; the kernel fills in the checksum of ICMPv6 only.
+use etherparse::{IcmpEchoHeader, Icmpv4Header, Icmpv4Type, Icmpv6Header, Icmpv6Type};
+
+/// An echo request. The kernel fills in the checksum of ICMPv6 only.
 pub(crate) fn echo_request(ipv4: bool, id: u16) -> Vec<u8> {
-    let kind = if ipv4 { 8 } else { 128 };
-    let [high, low] = id.to_be_bytes();
-    let mut packet = vec![kind, 0, 0, 0, high, low, 0, 1];
-    packet.extend_from_slice(b"palisade");
-    if ipv4 {
-        let sum = internet_checksum(&packet);
-        if let Some(field) = packet.get_mut(2..4) {
-            field.copy_from_slice(&sum.to_be_bytes());
-        }
-    }
-    packet
+    let (echo, payload) = (IcmpEchoHeader { id, seq: 1 }, b"palisade");
+    let header = match ipv4 {
+        true => Icmpv4Header::with_checksum(Icmpv4Type::EchoRequest(echo), payload).to_bytes().to_vec(),
+        false => Icmpv6Header::new(Icmpv6Type::EchoRequest(echo)).to_bytes().to_vec(),
+    };
+    [&header[..], payload].concat()
 }
 
 /// Whether this is the answer to an echo request. IPv4 comes with its header.
@@ -118,19 +115,6 @@ impl Sctp {
     }
 }
 
-pub(crate) fn internet_checksum(bytes: &[u8]) -> u16 {
-    let words = bytes.chunks(2).map(|it| match it {
-        [high, low] => u32::from(u16::from_be_bytes([*high, *low])),
-        [high] => u32::from(u16::from_be_bytes([*high, 0])),
-        _ => 0,
-    });
-    let mut sum: u32 = words.sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !u16::try_from(sum).unwrap_or(u16::MAX)
-}
-
 /// CRC-32C (Castagnoli), bit by bit: packets here have 32 bytes.
 fn crc32c(bytes: &[u8]) -> u32 {
     let step = |crc: u32| if crc & 1 == 1 { (crc >> 1) ^ 0x82f6_3b78 } else { crc >> 1 };
@@ -147,8 +131,9 @@ mod tests {
     }
 
     #[test]
-    fn an_echo_request_sums_to_nothing() {
-        assert_eq!(internet_checksum(&echo_request(true, 77)), 0);
+    fn an_echo_request_has_its_checksum() {
+        assert_eq!(echo_request(true, 77), *b"\x08\x00\x43\x20\x00\x4d\x00\x01palisade");
+        assert_eq!(echo_request(false, 77), *b"\x80\x00\x00\x00\x00\x4d\x00\x01palisade");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
-use palisade_model::{Endpoint, EndpointId, Family, Labels, Model, Node, NodeId, Place, PodName, Reached, ServiceKind};
+use palisade_model::{Endpoint, EndpointId, Family, Labels, Model, NetworkId, Node, NodeId, Place, PodName, Reached, ServiceKind};
 
 /// What the manifests leave open.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,7 +150,7 @@ impl Plan {
 fn owned(model: &Model, addresses: &[IpAddr], place: Place) -> Vec<IpAddr> {
     let mut own: Vec<IpAddr> = Vec::new();
     for address in addresses {
-        if !own.contains(address) && model.place_of(*address) == place {
+        if !own.contains(address) && model.place_of(NetworkId::DEFAULT, *address) == place {
             own.push(*address);
         }
     }
@@ -243,7 +243,7 @@ fn settle(model: &mut Model, homes: &[NodeId], given: &mut Given) {
             *load.entry(home).or_default() += 1;
         }
         endpoint.node = Some(home);
-        if let Some(node) = model.nodes.get(home.0) {
+        if let Some(node) = model.nodes.get(home) {
             given.node.insert(endpoint.name.clone(), node.name.clone());
         }
     }

@@ -7,7 +7,7 @@ use palisade_agent::DeniedBy;
 use palisade_analysis::{Asked, Case, Party, PortAsked, Side, answer_by_family};
 use palisade_engine::decide;
 use palisade_model::{
-    ContainerPort, Direction, End, EndpointId, Family, Flow, HostPod, Model, NodeId, Path, Place, Protocol, Reason, Verdict,
+    ContainerPort, Direction, End, EndpointId, Family, Flow, HostPod, Model, NetworkId, NodeId, Path, Place, Protocol, Reason, Verdict,
 };
 
 use crate::plan::Plan;
@@ -158,6 +158,7 @@ fn between<'a>(plan: &'a Plan, from: &'a Talker, to: &'a Talker, port: &'a Conta
         let (source, address) = (of(&from.addresses)?, of(&to.addresses)?);
         let end = |party: &Talker, address| End { place: party.side.place, address: Some(address) };
         let flow = Flow {
+            network: NetworkId::DEFAULT,
             from: end(from, source),
             to: end(to, address),
             protocol: Protocol::Port(port.protocol),
@@ -235,7 +236,7 @@ fn question(plan: &Plan, case: &Case, service: Option<&Called>) -> Result<Questi
     if [source, address].into_iter().any(|it| it.is_loopback() || it.is_multicast() || it.is_unspecified()) {
         return Err(NotShown::NoHostsAddress);
     }
-    let owns = |end: &End| end.address.is_some_and(|it| plan.model.place_of(it) == end.place);
+    let owns = |end: &End| end.address.is_some_and(|it| plan.model.place_of(NetworkId::DEFAULT, it) == end.place);
     if !owns(&flow.from) || !owns(&flow.to) {
         return Err(NotShown::AnothersAddress);
     }

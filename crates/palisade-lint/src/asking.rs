@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use palisade_engine::{Alike, AlikeApart, Selecting, Traffic, decide_direction_among, selects};
 use palisade_model::{
-    Action, Direction, End, Endpoint, EndpointId, Family, Flow, Path, Peer, Place, PortMatch, PortProtocol, PortSet, Protocol, Reason,
-    Rule, Verdict,
+    Action, Direction, End, Endpoint, EndpointId, Family, Flow, NetworkId, Path, Peer, Place, PortMatch, PortProtocol, PortSet, Protocol,
+    Reason, Rule, Verdict,
 };
 
 use crate::context::{Context, Crowd, Placed, peers};
@@ -89,7 +89,14 @@ fn ask(context: &Context<'_>, placed: Placed<'_>, subject: End, other: End) -> A
     let mut passes = sets.parts(passing.allowed).into_iter().chain(sets.parts(passing.depends_on_dns));
     match passes.any(|part| wanted.iter().any(|it| meets(&part, *it))) {
         true => Answer::Passes,
-        false => Answer::Denied(Flow { from, to, protocol: Protocol::Port(protocol), port: Some(port), path: Path::Direct }),
+        false => Answer::Denied(Flow {
+            network: NetworkId::DEFAULT,
+            from,
+            to,
+            protocol: Protocol::Port(protocol),
+            port: Some(port),
+            path: Path::Direct,
+        }),
     }
 }
 

@@ -2,12 +2,14 @@
 //!
 //! What was changed is read again and must mean exactly what it meant before without these entries. What cannot be cut out cleanly stays.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use palisade_api::tree::Step;
 use palisade_k8s::{FieldPath, Index, ObjectKey, Sources, Text};
 use palisade_model::{Direction, Model, Peer, PeerSet, Policy, PortSet, Severity};
+use palisade_report::unified_diff;
 
 use crate::finding::Finding;
 
@@ -68,16 +70,17 @@ pub fn fix(index: &Index, findings: &[Finding]) -> Result<Vec<Fixed>, Unfixed> {
         cuts.sort_by(|a, b| b.start.cmp(&a.start).then(a.end.cmp(&b.end)));
         cuts.dedup_by(|a, b| a.object == b.object && a.path == b.path);
         let outer: Vec<Cut> = cuts.iter().filter(|it| !cuts.iter().any(|other| is_inside(it, other))).cloned().collect();
-        let mut lines: Vec<Line<'_>> = before.split_inclusive('\n').map(Line::Kept).collect();
+        let mut lines: Vec<Cow<'_, str>> = before.split_inclusive('\n').map(Cow::Borrowed).collect();
         let mut removed = 0;
         for cut in &outer {
             if take_out(&before, &mut lines, cut) && forget(&mut expected, cut) {
                 removed += 1;
             }
         }
-        let after: String = lines.iter().map(Line::after).collect();
+        let after = lines.concat();
         if removed > 0 {
-            let diff = unified(&file, &lines);
+            let name = file.trim_start_matches('/');
+            let diff = unified_diff((&format!("a/{name}"), &before), (&format!("b/{name}"), &after));
             fixed.push(Fixed { file, before, after, removed, diff });
         }
     }
@@ -131,32 +134,8 @@ fn verify(index: &Index, expected: &Model, fixed: &[Fixed]) -> Result<(), Unfixe
     if refused || again.model != *expected { Err(Unfixed::Differs) } else { Ok(()) }
 }
 
-/// A line of the text and what becomes of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Line<'t> {
-    Kept(&'t str),
-    Removed(&'t str),
-    Changed { before: &'t str, after: String },
-}
-
-impl<'t> Line<'t> {
-    fn before(&self) -> &'t str {
-        match self {
-            Line::Kept(text) | Line::Removed(text) | Line::Changed { before: text, .. } => text,
-        }
-    }
-
-    fn after(&self) -> &str {
-        match self {
-            Line::Kept(text) => text,
-            Line::Removed(_) => "",
-            Line::Changed { after, .. } => after,
-        }
-    }
-}
-
 /// Takes an item out of its list. False if it does not stand there as an item of its own.
-fn take_out(text: &str, lines: &mut [Line<'_>], cut: &Cut) -> bool {
+fn take_out(text: &str, lines: &mut [Cow<'_, str>], cut: &Cut) -> bool {
     let Some(first) = text.get(..cut.start).map(|it| it.matches('\n').count()) else { return false };
     let line_start = text.get(..cut.start).and_then(|it| it.rfind('\n')).map_or(0, |at| at + 1);
     let (Some(lead), Some(body)) = (text.get(line_start..cut.start), text.get(cut.start..cut.end)) else { return false };
@@ -168,18 +147,17 @@ fn take_out(text: &str, lines: &mut [Line<'_>], cut: &Cut) -> bool {
     let count = body.lines().enumerate().filter(|(_, line)| is_content(line)).map(|(at, _)| at + 1).last().unwrap_or(1);
     let Some(of_item) = lines.get_mut(first..first + count) else { return false };
     for line in of_item {
-        *line = Line::Removed(line.before());
+        *line = Cow::Borrowed("");
     }
     true
 }
 
 /// An item of `[a, b]` goes with one comma.
-fn take_out_of_brackets(lines: &mut [Line<'_>], at: usize, column: usize, body: &str) -> bool {
+fn take_out_of_brackets(lines: &mut [Cow<'_, str>], at: usize, column: usize, body: &str) -> bool {
     let body = body.trim_end();
     let Some(line) = lines.get_mut(at) else { return false };
-    let current = line.after().to_owned();
     // Cuts come from the end, so that what is before the column is as it was.
-    let (Some(before), Some(rest)) = (current.get(..column), current.get(column..).and_then(|it| it.strip_prefix(body))) else {
+    let (Some(before), Some(rest)) = (line.get(..column), line.get(column..).and_then(|it| it.strip_prefix(body))) else {
         return false;
     };
     let after = match (before.trim_end().strip_suffix(','), rest.trim_start().strip_prefix(',')) {
@@ -188,7 +166,7 @@ fn take_out_of_brackets(lines: &mut [Line<'_>], at: usize, column: usize, body: 
         (Some(before), None) => format!("{before}{rest}"),
         (None, None) => return false,
     };
-    *line = Line::Changed { before: line.before(), after };
+    *line = Cow::Owned(after);
     true
 }
 
@@ -245,42 +223,6 @@ fn remove<T>(list: &mut Vec<T>, at: usize) -> bool {
         list.remove(at);
     }
     there
-}
-
-/// How many lines stand around a change.
-const AROUND: usize = 3;
-
-/// The difference, as `patch` takes it.
-fn unified(file: &str, lines: &[Line<'_>]) -> String {
-    let mut out = format!("--- a/{}\n+++ b/{}\n", file.trim_start_matches('/'), file.trim_start_matches('/'));
-    let changed: Vec<usize> = lines.iter().enumerate().filter(|(_, it)| !matches!(it, Line::Kept(_))).map(|(at, _)| at).collect();
-    let (mut gone, mut at) = (0, 0);
-    while let Some(first) = changed.get(at) {
-        // Changes that are near each other are one hunk.
-        let near = changed.get(at..).unwrap_or(&[]).windows(2).take_while(|it| matches!(it, [a, b] if b - a <= 2 * AROUND)).count();
-        let last = changed.get(at + near).copied().unwrap_or(*first);
-        let (from, to) = (first.saturating_sub(AROUND), (last + AROUND + 1).min(lines.len()));
-        let hunk = lines.get(from..to).unwrap_or(&[]);
-        let removed = hunk.iter().filter(|it| matches!(it, Line::Removed(_))).count();
-        out.push_str(&format!("@@ -{},{} +{},{} @@\n", from + 1, hunk.len(), from + 1 - gone, hunk.len() - removed));
-        for line in hunk {
-            match line {
-                Line::Kept(text) => out.push_str(&marked(' ', text)),
-                Line::Removed(text) => out.push_str(&marked('-', text)),
-                Line::Changed { before, after } => out.push_str(&(marked('-', before) + &marked('+', after))),
-            }
-        }
-        gone += removed;
-        at += near + 1;
-    }
-    out
-}
-
-fn marked(sign: char, line: &str) -> String {
-    match line.ends_with('\n') {
-        true => format!("{sign}{line}"),
-        false => format!("{sign}{line}\n\\ No newline at end of file\n"),
-    }
 }
 
 #[cfg(test)]

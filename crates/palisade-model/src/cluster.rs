@@ -1,32 +1,38 @@
 //! The cluster as policy sees it.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use ipnet::IpNet;
 
 use crate::flow::{End, Place};
 use crate::labels::{LabelSelector, Labels};
 use crate::network::IpBlock;
+use crate::networks::{Attachment, Network, NetworkId, NodeAddresses};
 use crate::origin::{PolicyRef, RuleRef};
 use crate::policy::{Peer, PeerSet, Policy, PortProtocol};
-use crate::shared::Shared;
-use crate::shared_vec::SharedVec;
+use crate::shared_list::SharedList;
+use crate::slots::{SlotId, Slots};
 
 /// Everything a verdict can depend on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Model {
     /// By name. Every endpoint's namespace is here.
     pub namespaces: BTreeMap<Box<str>, Namespace>,
-    /// Pods of the pod network that are or may be running, in name order. `EndpointId` is the index.
-    pub endpoints: SharedVec<Endpoint>,
-    /// Nodes, in name order. `NodeId` is the index.
-    pub nodes: Vec<Node>,
+    /// Networks that pods are attached to besides the pod network, or that policies are about. In name order likewise.
+    // INVARIANT: slot 0, that of the pod network, is free.
+    pub networks: Slots<NetworkId, Network>,
+    /// Pods that are or may be running, one endpoint for each network. In name order if the model was read at once, or is `canonical`.
+    pub endpoints: Slots<EndpointId, Endpoint>,
+    /// Nodes, in name order likewise.
+    pub nodes: Slots<NodeId, Node>,
     /// Services, in name order.
     pub services: Vec<Service>,
     /// Policies, ordered by tier, rank and name.
-    pub policies: Shared<Vec<Policy>>,
+    pub policies: SharedList<Policy>,
     /// Where pods have their addresses from. What is there and is nobody's is a pod that is not known yet. Only who enforces policy says so: empty, it is
     /// the outside.
     pub pod_ranges: Vec<IpBlock>,
@@ -43,16 +49,36 @@ pub struct Model {
     pub audited: BTreeMap<Box<str>, Vec<Policy>>,
 }
 
-/// A place in `Model::endpoints`.
+/// A slot in `Model::endpoints`. It names the same endpoint until that endpoint is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EndpointId(pub usize);
 
-/// A place in `Model::nodes`.
+/// A slot in `Model::nodes`. It names the same node until that node is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub usize);
 
+impl SlotId for EndpointId {
+    fn at(slot: usize) -> EndpointId {
+        EndpointId(slot)
+    }
+
+    fn slot(self) -> usize {
+        self.0
+    }
+}
+
+impl SlotId for NodeId {
+    fn at(slot: usize) -> NodeId {
+        NodeId(slot)
+    }
+
+    fn slot(self) -> usize {
+        self.0
+    }
+}
+
 /// A namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Namespace {
     /// Its labels, `kubernetes.io/metadata.name` included.
     pub labels: Labels,
@@ -75,8 +101,8 @@ impl fmt::Display for PodName {
     }
 }
 
-/// A pod on the pod network, or what stands for the pods of a workload that were not read one by one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A pod on one network, or what stands for the pods of a workload that were not read one by one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Endpoint {
     /// Namespace and name; a workload's endpoint has the workload's name.
     pub name: PodName,
@@ -94,6 +120,8 @@ pub struct Endpoint {
     pub readiness: Readiness,
     /// Who has an address that two pods claim.
     pub running: Running,
+    /// None on the pod network.
+    pub attachment: Option<Arc<Attachment>>,
 }
 
 /// Whether a pod says that it runs.
@@ -137,7 +165,7 @@ pub struct ContainerPort {
 }
 
 /// A node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Node {
     /// Its name.
     pub name: Box<str>,
@@ -152,7 +180,7 @@ pub struct Node {
 }
 
 /// A pod on its node's network. Policy sees the node; only a Service sees the pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HostPod {
     /// Namespace and name.
     pub name: PodName,
@@ -167,7 +195,7 @@ pub struct HostPod {
 }
 
 /// A Service, as kube-proxy reads it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Service {
     /// Its namespace.
     pub namespace: Box<str>,
@@ -182,7 +210,7 @@ pub struct Service {
 }
 
 /// How the clients of a Service reach it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Reached {
     /// At an address that kube-proxy rewrites: cluster IPs, external IPs, load balancer addresses. Empty where none is known yet.
     Virtual(Vec<IpAddr>),
@@ -191,7 +219,7 @@ pub enum Reached {
 }
 
 /// How a Service finds its endpoints.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ServiceKind {
     /// Pods of its namespace with these labels.
     Selector {
@@ -207,7 +235,7 @@ pub enum ServiceKind {
 }
 
 /// One port of a Service.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ServicePort {
     /// Its name, if it has one.
     pub name: Option<Box<str>>,
@@ -220,7 +248,7 @@ pub struct ServicePort {
 }
 
 /// A port of a pod, as a Service names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TargetPort {
     /// By number.
     Number(u16),
@@ -232,6 +260,18 @@ impl Endpoint {
     /// The workload that people know it by: the outermost one.
     pub fn workload(&self) -> Option<&Owner> {
         self.owners.first()
+    }
+
+    /// Orders endpoints that claim the same address; the first one owns it.
+    // SPEC: semantics 1.12: the running one wins; the rest makes the choice total and independent of ids.
+    pub fn claim_order(&self, other: &Endpoint) -> Ordering {
+        let key = |it: &Endpoint| (it.running, it.readiness);
+        key(self).cmp(&key(other)).then_with(|| self.name_order(other))
+    }
+
+    /// The order of a canonical model: by name, for a pod and workloads of the same name by owners, for one pod by network.
+    pub fn name_order(&self, other: &Endpoint) -> Ordering {
+        self.name.cmp(&other.name).then_with(|| self.owners.cmp(&other.owners)).then_with(|| self.network().cmp(&other.network()))
     }
 }
 
@@ -266,12 +306,12 @@ impl Model {
 
     /// The endpoint behind an id that this model gave out.
     pub fn endpoint(&self, id: EndpointId) -> Option<&Endpoint> {
-        self.endpoints.get(id.0)
+        self.endpoints.get(id)
     }
 
     /// The node behind an id that this model gave out.
     pub fn node(&self, id: NodeId) -> Option<&Node> {
-        self.nodes.get(id.0)
+        self.nodes.get(id)
     }
 
     /// The labels of a namespace; empty if it does not exist.
@@ -325,21 +365,34 @@ impl Model {
         self.pod_ranges = IpNet::aggregate(&ranges).into_iter().map(block).collect();
     }
 
-    /// Whether a pod stands at an end of which nothing is known but its address.
-    pub fn is_unknown_pod(&self, end: &End) -> bool {
+    /// Whether a pod stands at an end of which nothing is known but its address. Only the pod network has ranges of pod addresses.
+    pub fn is_unknown_pod(&self, network: NetworkId, end: &End) -> bool {
         let held = |address: IpAddr| self.pod_ranges.iter().any(|it| it.contains(address));
-        end.place == Place::Outside && end.address.is_some_and(held)
+        network == NetworkId::DEFAULT && end.place == Place::Outside && end.address.is_some_and(held)
     }
 
-    /// Who owns `address`: a pod before a node before the outside, and of two pods the one that runs.
-    pub fn place_of(&self, address: IpAddr) -> Place {
-        let owners = self.endpoints.iter().enumerate().filter(|(_, endpoint)| endpoint.addresses.contains(&address));
-        // SPEC: semantics 1.12: the running one wins; what follows only makes the choice total.
-        let pod = owners.min_by_key(|(at, endpoint)| (endpoint.running, endpoint.readiness, *at)).map(|(at, _)| at);
-        let node = || self.nodes.iter().position(|node| node.addresses.contains(&address));
+    /// Orders claims of the same address; the first one owns it.
+    // SPEC: semantics 1.12: a pod before a node before the outside.
+    pub fn claim_order(&self, one: Place, other: Place) -> Ordering {
+        match (one, other) {
+            (Place::Pod(one), Place::Pod(other)) => match (self.endpoint(one), self.endpoint(other)) {
+                (Some(one), Some(other)) => one.claim_order(other),
+                (one, other) => other.is_some().cmp(&one.is_some()),
+            },
+            (Place::Node(one), Place::Node(other)) => self.node(one).map(|it| &it.name).cmp(&self.node(other).map(|it| &it.name)),
+            (one, other) => one.cmp(&other),
+        }
+    }
+
+    /// The owner of `address` on a network: a pod before a node before the outside. Of two pods the running one, as `Endpoint::claim_order` says.
+    pub fn place_of(&self, network: NetworkId, address: IpAddr) -> Place {
+        let pods = self.endpoints.iter_ids().filter(|(_, it)| it.network() == network && it.addresses.contains(&address));
+        let pod = pods.min_by(|(_, one), (_, other)| one.claim_order(other));
+        let node = || self.nodes.iter_ids().filter(|(_, node)| node.addresses.contains(&address)).min_by_key(|(_, node)| &node.name);
         match pod {
-            Some(at) => Place::Pod(EndpointId(at)),
-            None => node().map_or(Place::Outside, |at| Place::Node(NodeId(at))),
+            Some((id, _)) => Place::Pod(id),
+            None if self.node_addresses(network) == NodeAddresses::Absent => Place::Outside,
+            None => node().map_or(Place::Outside, |(id, _)| Place::Node(id)),
         }
     }
 }

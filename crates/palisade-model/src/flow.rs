@@ -5,12 +5,15 @@ use std::net::IpAddr;
 
 use crate::cluster::{EndpointId, NodeId};
 use crate::network::Family;
+use crate::networks::NetworkId;
 use crate::origin::{PolicyRef, RuleRef};
 use crate::policy::PortProtocol;
 
 /// One connection, as the first packet of it looks at the enforcement point: after Service DNAT, before any SNAT.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Flow {
+    /// The network that both ends are on.
+    pub network: NetworkId,
     /// Who opens it.
     pub from: End,
     /// Who is called.
@@ -35,7 +38,7 @@ pub struct End {
 /// What stands at an end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Place {
-    /// A pod of the pod network.
+    /// A pod on the network of the connection.
     Pod(EndpointId),
     /// A node, or a host-network pod on it.
     Node(NodeId),

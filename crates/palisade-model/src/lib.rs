@@ -6,18 +6,23 @@
 #![warn(missing_docs, clippy::as_conversions)]
 
 mod blocks;
+mod change;
 mod cluster;
 mod diagnostic;
 mod flow;
 mod labels;
 mod network;
+mod networks;
 mod origin;
 mod policy;
 mod relative;
+mod replica;
 mod shared;
-mod shared_vec;
+mod shared_list;
+mod slots;
 
 pub use blocks::Items;
+pub use change::{AuditedPolicy, Changes, Delta, Revision, ServiceName, SetChange};
 pub use cluster::{
     ContainerPort, Endpoint, EndpointId, HostPod, Model, Namespace, Node, NodeId, Owner, PodName, Reached, Readiness, Running, Service,
     ServiceKind, ServicePort, TargetPort,
@@ -26,8 +31,13 @@ pub use diagnostic::{Diagnostic, Location, Severity};
 pub use flow::{End, Flow, Path, Place, Protocol, Reason, Verdict};
 pub use labels::{LabelSelector, Labels, Operator, Requirement};
 pub use network::{DomainPattern, Family, IpBlock};
+pub use networks::{Attachment, EndpointName, Enforcement, Network, NetworkId, NodeAddresses};
 pub use origin::{Action, Direction, PerDirection, PolicyKind, PolicyRef, RuleRef, Tier};
-pub use policy::{FailClosed, NamespaceSet, Peer, PeerSet, Policy, PortMatch, PortProtocol, PortSet, Ports, Rule, Shape, Subject};
+pub use policy::{
+    FailClosed, NamespaceSet, Peer, PeerSet, Policy, PolicyKey, PortMatch, PortProtocol, PortSet, Ports, Rule, Shape, Subject,
+};
 pub use relative::{RelativeNamespaces, RelativePods, RelativeSelector};
+pub use replica::{Gap, Replica};
 pub use shared::Shared;
-pub use shared_vec::SharedVec;
+pub use shared_list::{ListIter, SharedList};
+pub use slots::{SlotChange, SlotId, SlotIter, SlotIterMut, Slots};

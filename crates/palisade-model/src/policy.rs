@@ -4,14 +4,17 @@ use std::cmp::Ordering;
 
 use crate::labels::LabelSelector;
 use crate::network::{DomainPattern, IpBlock};
+use crate::networks::NetworkId;
 use crate::origin::{Action, PerDirection, PolicyRef, Tier};
 use crate::relative::RelativePods;
 
 /// One policy, whatever API it was written in.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Policy {
     /// Which object it is.
     pub origin: PolicyRef,
+    /// The network whose endpoints it is about. One object that is for several networks is a policy for each of them.
+    pub network: NetworkId,
     /// The way in which it was written.
     pub shape: Shape,
     /// When it is asked.
@@ -27,10 +30,26 @@ pub struct Policy {
     pub rules: PerDirection<Vec<Rule>>,
 }
 
+/// Names one policy of a model: the object and the network.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PolicyKey {
+    /// The object.
+    pub origin: PolicyRef,
+    /// The network that the policy is about.
+    pub network: NetworkId,
+}
+
 impl Policy {
-    /// The order of `Model::policies`: by tier, rank and name.
+    /// The order of `Model::policies`: by tier, rank, name and network.
     pub fn in_order(&self, other: &Policy) -> Ordering {
-        (self.tier, self.rank, &self.origin.name, &self.origin).cmp(&(other.tier, other.rank, &other.origin.name, &other.origin))
+        let key = |it: &Policy| (it.tier, it.rank);
+        let names = self.origin.name.cmp(&other.origin.name).then_with(|| self.origin.cmp(&other.origin));
+        key(self).cmp(&key(other)).then(names).then_with(|| self.network.cmp(&other.network))
+    }
+
+    /// The name of the policy in a model.
+    pub fn key(&self) -> PolicyKey {
+        PolicyKey { origin: self.origin.clone(), network: self.network }
     }
 }
 
@@ -49,7 +68,7 @@ pub enum Shape {
 }
 
 /// Which pods a policy speaks about. Never host-network pods.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// These pods.
     Pods {
@@ -72,7 +91,7 @@ pub enum NamespaceSet {
 }
 
 /// One rule: a connection matches when any peer and any port entry match.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rule {
     /// Its place in the list it was written in, from 0.
     pub index: usize,
@@ -89,7 +108,7 @@ pub struct Rule {
 }
 
 /// Why a rule is narrower than what was written.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FailClosed {
     /// The field that could not be read, as a path from the object.
     pub path: Box<str>,
@@ -98,7 +117,7 @@ pub struct FailClosed {
 }
 
 /// Whom a rule speaks of.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PeerSet {
     /// Everyone, pods or not: an absent or empty `from`/`to` of a NetworkPolicy.
     Any,
@@ -109,7 +128,7 @@ pub enum PeerSet {
 }
 
 /// One entry of `from` or `to`; its index in the list is its index in the API object.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Peer {
     /// Pods of the pod network. Never host-network pods.
     Pods {
@@ -131,7 +150,7 @@ pub enum Peer {
 }
 
 /// Which traffic a rule speaks of.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PortSet {
     /// All of it, every IP protocol.
     Any,
@@ -140,7 +159,7 @@ pub enum PortSet {
 }
 
 /// One entry of `ports` or `protocols`; its index in the list is its index in the API object.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PortMatch {
     /// Ports of one protocol, by number.
     Numbers {

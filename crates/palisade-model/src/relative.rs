@@ -3,7 +3,7 @@
 use crate::labels::LabelSelector;
 
 /// Pods of the pod network, seen from a subject. Never host-network pods.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RelativePods {
     /// In these namespaces.
     pub namespaces: RelativeNamespaces,
@@ -12,7 +12,7 @@ pub struct RelativePods {
 }
 
 /// Namespaces, seen from that of the subject.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RelativeNamespaces {
     /// The subject's own.
     Own,
@@ -24,7 +24,7 @@ pub enum RelativeNamespaces {
 
 /// Labels, seen from those of the subject: of its namespace for namespaces, of the pod itself for pods. A subject that lacks one of the keys has
 /// no peers by them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RelativeSelector {
     /// These, whatever the subject has.
     Matching(LabelSelector),

@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 
-use palisade_engine::{Judge, Meeting, OnNode, Selecting, compile, selects};
-use palisade_model::{Direction, EndpointId, Flow, Model, NodeId, Place, Policy, PolicyRef, Reason};
+use palisade_engine::{ByPort, Judge, Judged, Meeting, OnNode, Selecting, compile, selects};
+use palisade_model::{Direction, EndpointId, Model, NetworkId, NodeId, Place, PodName, Policy, PolicyRef, Reason};
 
 use crate::ids::Ids;
-use crate::leaf::{Leaf, is_open, leaf_of};
+use crate::leaf::{Leaf, by_port, is_open, leaf_of};
 use crate::leaves::reason_words;
 use crate::lower::{Grown, add_classes, add_selves, direction_chain, lower_direction};
 use crate::naming::{programs_map, subject_map};
@@ -29,7 +29,7 @@ pub struct Audit {
     /// What the numbers in log prefixes stand for.
     pub woulds: BTreeMap<u32, Would>,
     /// The pods that audited policies select, by the chains that count the connections that each is the subject of.
-    pub subjects: BTreeMap<String, (EndpointId, Direction)>,
+    pub subjects: BTreeMap<String, (PodName, Direction)>,
 }
 
 /// What would become of connections in one direction if the policies of a set were enforced.
@@ -65,14 +65,19 @@ impl fmt::Display for Would {
     }
 }
 
-/// The audit of a node, or nothing if no policy is audited. Numbers come from `ids`, which are not those of the own table.
+/// The audit of a node, or nothing if no audited policy selects a pod of it. Numbers come from `ids`, which are not those of the own table.
 pub fn audit(model: &Model, node: NodeId, ids: &mut Ids) -> Option<Audit> {
+    let model = &*model.on_network(NetworkId::DEFAULT);
     if model.audited.is_empty() {
         return None;
     }
     let all = model.with_all_audited();
     let compiled = compile(&all);
     let on_node = compiled.on_node_for_any(&all, node);
+    let subjects = subjects(model, &on_node);
+    if subjects.is_empty() {
+        return None;
+    }
     let sets = Sets::of(model);
     let mut audit = Audit::default();
     ids.begin();
@@ -84,7 +89,6 @@ pub fn audit(model: &Model, node: NodeId, ids: &mut Ids) -> Option<Audit> {
         programs.map(|it| Grown::of(it, |meeting| leaves.of(&all, &sets, meeting, direction))).collect::<Vec<Grown>>()
     });
     let leaves = leaves.add(ids, &mut audit);
-    let subjects = subjects(model, &on_node);
     for (direction, grown) in Direction::BOTH.into_iter().zip([egress, ingress]) {
         lower_direction(direction, &on_node, &grown, (&classes, &leaves), ids, &mut audit.ruleset);
         audit.ruleset.chains.insert(direction.to_string(), direction_chain(direction));
@@ -149,9 +153,23 @@ impl Leaves {
         let with: Vec<(&str, Asked<'_>)> = with.filter(|(_, it)| it.count() != today.count()).collect();
         let (today, with) = (today.judge(model, direction), with.iter().map(|(set, it)| (*set, it.judge(model, direction))));
         let with: Vec<(&str, Judge<'_, '_>)> = with.collect();
+        let mut today_by_port = by_port(&today, meeting, direction);
+        let mut with_by_port: Vec<ByPort<'_, '_>> = with.iter().map(|(_, it)| by_port(it, meeting, direction)).collect();
         let woulds = &mut self.woulds;
-        let leaf = leaf_of(model, meeting, direction, |flow| {
-            let differing = with.iter().filter_map(|(set, with)| would(set, (&today, with), flow, direction));
+        let leaf = leaf_of(model, meeting, direction, |protocol, port| {
+            let now = today_by_port.decide(protocol, port);
+            let each = with.iter().zip(&mut with_by_port);
+            let differing = each.filter_map(|((set, with), by_port)| {
+                let then = by_port.decide(protocol, port);
+                let (reason, instead_of) = (|| with.reason(then.cause), || today.reason(now.cause));
+                becomes(now, then).map(|it| Would {
+                    set: (*set).into(),
+                    direction,
+                    becomes: it,
+                    reason: reason(),
+                    instead_of: instead_of(),
+                })
+            });
             let places = differing.map(|would| {
                 let next = woulds.len();
                 *woulds.entry(would).or_insert(next)
@@ -182,15 +200,13 @@ impl Leaves {
     }
 }
 
-/// What a set would change for a flow, if anything.
-fn would(set: &str, (today, with): (&Judge<'_, '_>, &Judge<'_, '_>), flow: &Flow, direction: Direction) -> Option<Would> {
-    let (now, then) = (today.decide(flow), with.decide(flow));
-    let becomes = match (is_open(now), is_open(then)) {
-        (true, false) => Becomes::Denied,
-        (false, true) => Becomes::Allowed,
-        (true, true) | (false, false) => return None,
-    };
-    Some(Would { set: set.into(), direction, becomes, reason: with.reason(then.cause), instead_of: today.reason(now.cause) })
+/// What would become of a flow, if that is not what becomes of it today.
+fn becomes(now: Judged<'_>, then: Judged<'_>) -> Option<Becomes> {
+    match (is_open(now), is_open(then)) {
+        (true, false) => Some(Becomes::Denied),
+        (false, true) => Some(Becomes::Allowed),
+        (true, true) | (false, false) => None,
+    }
 }
 
 fn chain(leaf: &Leaf<Vec<usize>>, woulds: &BTreeMap<usize, (u32, Would)>) -> Chain {
@@ -261,7 +277,7 @@ fn count_subjects(model: &Model, direction: Direction, subjects: &BTreeMap<IpAdd
             let count = Rule { matches: Vec::new(), statements: vec![Statement::Counter], comment: Some(comment) };
             let rules = vec![count, Rule::to(Verdict::Goto(program.clone()))];
             ruleset.chains.insert(name.clone(), Chain { hook: None, rules });
-            audit.subjects.insert(name.clone(), (*id, direction));
+            audit.subjects.insert(name.clone(), (endpoint.name.clone(), direction));
             elements.insert(*address, number);
             chains.insert(number, name);
         }

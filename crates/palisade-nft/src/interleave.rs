@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use crate::plan::Step;
-use crate::ruleset::{Rule, Ruleset};
+use crate::ruleset::{Rule, Ruleset, Tuple};
 use crate::trace::{Packet, Reads, base, walk};
 use crate::transaction::Table;
 use crate::transaction::apply::{Refused, apply};
@@ -204,6 +204,10 @@ impl<'a> Reads<'a> for &mut Reader<'a, '_> {
 
     fn target(&mut self, map: &str, number: u32) -> Result<Option<&'a str>, String> {
         Ok(self.read(|mut it| it.target(map, number), None))
+    }
+
+    fn tuple_target(&mut self, map: &str, tuple: &Tuple) -> Result<Option<&'a str>, String> {
+        Ok(self.read(|mut it| it.tuple_target(map, tuple), None))
     }
 }
 

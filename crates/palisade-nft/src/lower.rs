@@ -25,17 +25,18 @@ pub struct NodeView {
     pub unknown: Unknown,
 }
 
-/// The ruleset of one node. `compiled` is what `model` compiles to. Numbers come from `ids` and stay the same for what stays the same.
+/// The ruleset of one node. `compiled` is what a network of `model` compiles to; the ruleset is about that network. Numbers come from `ids` and stay the same for what stays the same.
 pub fn lower(model: &Model, compiled: &Compiled, view: &NodeView, ids: &mut Ids) -> Ruleset {
     let mut ruleset = Ruleset::default();
     ids.begin();
+    let model = &*model.on_network(compiled.network());
     let node = compiled.on_node(model, view.node);
     add_selves(&node, &mut ruleset);
     let classes = add_classes(&node, ids, &mut ruleset);
     let mut leaves = Leaves::default();
     let [egress, ingress] = Direction::BOTH.map(|direction| {
         let programs = node.programs.of(direction).iter();
-        programs.map(|it| Grown::of(it, |meeting| leaves.of(model, meeting, direction))).collect::<Vec<Grown>>()
+        programs.map(|it| leaves.grow(model, it, direction)).collect::<Vec<Grown>>()
     });
     let leaves = leaves.add(ids, &mut ruleset);
     for (direction, grown) in Direction::BOTH.into_iter().zip([egress, ingress]) {
@@ -101,8 +102,8 @@ fn numbers<'a>(words: impl Iterator<Item = &'a str>, numbers: &mut Numbers) -> V
 
 /// A program whose meetings have come to leaves, by place.
 pub(crate) struct Grown {
-    itself: usize,
-    meetings: Vec<usize>,
+    pub(crate) itself: usize,
+    pub(crate) meetings: Vec<usize>,
 }
 
 impl Grown {
@@ -212,7 +213,7 @@ pub(crate) fn direction_chain(direction: Direction) -> Chain {
 }
 
 /// What comes before any policy.
-fn first_rules(ids: &mut Ids, ruleset: &mut Ruleset) -> Vec<Rule> {
+pub(crate) fn first_rules(ids: &mut Ids, ruleset: &mut Ruleset) -> Vec<Rule> {
     vec![
         Rule::to(Verdict::Accept).when(Match::Ct(CtState::Established)),
         Rule::to(Verdict::Accept).when(Match::Ct(CtState::Related)).when(Match::Protocol(vec![1, 58])),

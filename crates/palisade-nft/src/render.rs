@@ -1,9 +1,10 @@
 //! The ruleset as nft text, for people and for `nft -f`.
 
+use crate::netlink::encode::hook_priority;
 use crate::netlink::map::Shape;
 use crate::ruleset::{
-    AUDIT_GROUP, AUDIT_PREFIX, Address, AddressSet, Chain, CtState, DataMap, End, Hook, INGRESS_PRIORITY, IntervalMap, LOG_GROUP,
-    LOG_PREFIX, LinkName, Match, Neighbour, PairSet, Rule, Ruleset, SourceSet, Statement, Value, Verdict, VerdictMap, quotable,
+    AUDIT_GROUP, AUDIT_PREFIX, Address, AddressSet, Chain, CtState, DataMap, End, Hook, IntervalMap, LOG_GROUP, LOG_PREFIX, LinkName,
+    Match, Neighbour, PairSet, Rule, Ruleset, SourceSet, Statement, TupleKey, TupleMap, Value, Verdict, VerdictMap, quotable,
 };
 use crate::transaction::Table;
 
@@ -14,7 +15,7 @@ pub fn render(ruleset: &Ruleset) -> String {
 
 /// The same for another of our tables.
 pub fn render_table(table: Table, ruleset: &Ruleset) -> String {
-    let mut out = format!("table inet {} {{\n", table.name());
+    let mut out = format!("table {table} {{\n");
     for (name, map) in &ruleset.data {
         out.push_str(&data(name, map));
     }
@@ -32,6 +33,9 @@ pub fn render_table(table: Table, ruleset: &Ruleset) -> String {
     }
     for (name, set) in &ruleset.addresses {
         out.push_str(&addresses(name, set));
+    }
+    for (name, map) in &ruleset.tuples {
+        out.push_str(&tuples(name, map));
     }
     for (name, it) in &ruleset.chains {
         out.push_str(&chain(table, name, it));
@@ -94,6 +98,13 @@ fn addresses(name: &str, set: &AddressSet) -> String {
     format!("  set {name} {{\n    type {}\n{}  }}\n", address_type(set.family), elements(Shape::Addresses(set.family), items))
 }
 
+fn tuples(name: &str, map: &TupleMap) -> String {
+    let items = map.elements.iter().map(|(tuple, chain)| format!("{tuple} : goto {chain}")).collect();
+    let (address, ports) = (address_type(map.family), if map.key == TupleKey::Ports { " . inet_service . inet_service" } else { "" });
+    let key = format!("{address} . {address} . inet_proto{ports}");
+    format!("  map {name} {{\n    type {key} : verdict\n{}  }}\n", elements(Shape::Tuples(map.family, map.key), items))
+}
+
 /// The name of a link. One with a quote in it cannot be said in this text, and one with a star would stand for all that begin so.
 fn link(name: &str) -> String {
     format!("\"{}\"", quotable(name).replace('*', "\\*"))
@@ -112,23 +123,33 @@ pub(crate) fn read_number(text: &str) -> Option<u32> {
 }
 
 fn chain(table: Table, name: &str, chain: &Chain) -> String {
-    let priority = if table == Table::Audit { "filter - 1" } else { "filter" };
     let mut out = format!("  chain {name} {{\n");
-    match &chain.hook {
-        Some(Hook::Ingress { devices }) => {
-            let devices: Vec<String> = devices.iter().map(|it| link(it)).collect();
-            let devices = devices.join(", ");
-            out.push_str(&format!("    type filter hook ingress devices = {{ {devices} }} priority {INGRESS_PRIORITY}; policy accept;\n"));
-        }
-        Some(Hook::Forward) => out.push_str(&format!("    type filter hook forward priority {priority}; policy accept;\n")),
-        Some(Hook::Input) => out.push_str(&format!("    type filter hook input priority {priority}; policy accept;\n")),
-        None => {}
+    if let Some(hook) = &chain.hook {
+        let point = match hook {
+            Hook::Frames { devices } | Hook::Ingress { devices } => {
+                let devices: Vec<String> = devices.iter().map(|it| link(it)).collect();
+                format!("ingress devices = {{ {} }}", devices.join(", "))
+            }
+            Hook::Forward => "forward".to_owned(),
+            Hook::Input => "input".to_owned(),
+            Hook::Output => "output".to_owned(),
+        };
+        out.push_str(&format!("    type filter hook {point} priority {}; policy accept;\n", priority(hook_priority(table, hook))));
     }
     for it in &chain.rules {
         out.push_str(&format!("    {}\n", rule(it)));
     }
     out.push_str("  }\n");
     out
+}
+
+/// A priority as `nft list` shows it: by the standard name where one is near.
+fn priority(number: i32) -> String {
+    match number {
+        0 => "filter".to_owned(),
+        -10..0 => format!("filter - {}", -number),
+        other => other.to_string(),
+    }
 }
 
 /// A rule as `nft list` shows it.
@@ -164,6 +185,17 @@ fn condition(it: &Match) -> String {
         Match::Pair { family, set } => format!("{layer} saddr . {layer} daddr @{set}", layer = layer(*family)),
         Match::SourceIsLocal => "fib saddr type local".to_owned(),
         Match::NotSyn => "tcp flags & (fin|syn|rst|ack) != syn".to_owned(),
+        Match::FrameTypeNotIn(kinds) => kinds.iter().map(|it| format!("ether type != {}", frame_type(*it))).collect::<Vec<_>>().join(" "),
+    }
+}
+
+/// The type of a frame as `nft list` shows it.
+fn frame_type(kind: u16) -> String {
+    match kind {
+        0x0800 => "ip".to_owned(),
+        0x86dd => "ip6".to_owned(),
+        0x0806 => "arp".to_owned(),
+        other => format!("{other:#06x}"),
     }
 }
 
@@ -205,6 +237,10 @@ fn statement(it: &Statement) -> String {
         Statement::Log(origin) => format!("log prefix \"{LOG_PREFIX}{origin:08x} \" group {LOG_GROUP}"),
         Statement::Would(number) => format!("log prefix \"{AUDIT_PREFIX}{number:08x} \" group {AUDIT_GROUP}"),
         Statement::Look(map) => format!("meta priority vmap @{map}"),
+        Statement::LookTuple { family, key, map } => {
+            let (layer, ports) = (layer(*family), if *key == TupleKey::Ports { " . th sport . th dport" } else { "" });
+            format!("{layer} saddr . {layer} daddr . meta l4proto{ports} vmap @{map}")
+        }
         Statement::Verdict(verdict) => match verdict {
             Verdict::Accept => "accept".to_owned(),
             Verdict::Drop => "drop".to_owned(),

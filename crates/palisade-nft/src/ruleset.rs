@@ -1,8 +1,8 @@
-//! The ruleset as a value: what the table `inet palisade` of one node holds.
+//! The ruleset as a value: the content of one nftables table of a node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use palisade_model::{Direction, Reason, RuleRef, Shared};
 
@@ -20,9 +20,6 @@ pub const AUDIT_GROUP: u16 = 4792;
 
 /// What their prefix begins with; the number of what would become of them follows.
 pub const AUDIT_PREFIX: &str = "palisade-would:";
-
-/// Where a chain at ingress stands among others: before any that is usual there.
-pub(crate) const INGRESS_PRIORITY: i32 = -500;
 
 /// Everything in the table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,6 +40,8 @@ pub struct Ruleset {
     pub pairs: BTreeMap<String, PairSet>,
     /// Addresses, by name: those that need not be known.
     pub addresses: BTreeMap<String, AddressSet>,
+    /// Packets → chain, by name: replies of connections that were cut.
+    pub tuples: BTreeMap<String, TupleMap>,
     /// What the numbers in log prefixes stand for.
     pub origins: Shared<BTreeMap<u32, Origin>>,
 }
@@ -58,12 +57,38 @@ pub struct Chain {
 /// Where a base chain stands.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hook {
+    /// Every frame that arrives on these links of the node, also one with VLAN tags. Only a table of the family `netdev` has it.
+    Frames { devices: BTreeSet<String> },
     /// Whatever a pod sends, on these links of the node, before anything else.
     Ingress { devices: BTreeSet<String> },
     /// Pod ↔ anything else.
     Forward,
     /// Pod → its own node.
     Input,
+    /// The node itself → anything.
+    Output,
+}
+
+impl Hook {
+    /// The links of a chain that stands at links. None for hooks that see packets of all links.
+    pub fn devices(&self) -> Option<&BTreeSet<String>> {
+        match self {
+            Hook::Frames { devices } | Hook::Ingress { devices } => Some(devices),
+            Hook::Forward | Hook::Input | Hook::Output => None,
+        }
+    }
+
+    pub(crate) fn devices_mut(&mut self) -> Option<&mut BTreeSet<String>> {
+        match self {
+            Hook::Frames { devices } | Hook::Ingress { devices } => Some(devices),
+            Hook::Forward | Hook::Input | Hook::Output => None,
+        }
+    }
+
+    /// Whether both are the same hook, at whatever links.
+    pub(crate) fn is_same_point(&self, other: &Hook) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
 }
 
 /// One rule: all matches must hold, then the statements run in order.
@@ -128,6 +153,8 @@ pub enum Match {
     SourceIsLocal,
     /// A TCP segment that does not open a connection.
     NotSyn,
+    /// An Ethernet frame of none of these types. The type of a frame with VLAN tags is that of its first tag.
+    FrameTypeNotIn(Vec<u16>),
 }
 
 /// What a link is called.
@@ -170,6 +197,12 @@ pub enum Statement {
     Verdict(Verdict),
     /// Goes where the map says for the number; goes on if it says nothing.
     Look(String),
+    /// Goes where the map says for the addresses, protocol and ports of the packet; goes on if it says nothing, or the packet is of the other family.
+    LookTuple {
+        family: Address,
+        key: TupleKey,
+        map: String,
+    },
 }
 
 /// A number to set.
@@ -249,6 +282,71 @@ pub struct PairSet {
 pub struct AddressSet {
     pub family: Address,
     pub elements: BTreeSet<IpAddr>,
+}
+
+/// Packets with a chain each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TupleMap {
+    pub family: Address,
+    pub key: TupleKey,
+    pub elements: BTreeMap<Tuple, String>,
+}
+
+/// The parts of a packet that a `TupleMap` compares besides its two addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TupleKey {
+    /// Protocol, source port and destination port.
+    Ports,
+    /// The protocol alone.
+    Protocol,
+}
+
+/// Protocols that have ports where TCP has them: TCP, UDP, DCCP, SCTP and UDP-Lite.
+const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];
+
+/// Packets of one protocol from one address to another, and from one port to another where the protocol has ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tuple {
+    // INVARIANT: the port is 0 where the protocol has none.
+    from: SocketAddr,
+    to: SocketAddr,
+    protocol: u8,
+}
+
+impl Tuple {
+    /// Ports of a protocol that has none are dropped, whatever connection tracking calls so.
+    pub fn new(from: SocketAddr, to: SocketAddr, protocol: u8) -> Tuple {
+        let [from, to] = [from, to].map(|it| SocketAddr::new(it.ip(), if WITH_PORTS.contains(&protocol) { it.port() } else { 0 }));
+        Tuple { from, to, protocol }
+    }
+
+    pub fn from(&self) -> SocketAddr {
+        self.from
+    }
+
+    pub fn to(&self) -> SocketAddr {
+        self.to
+    }
+
+    /// The IP protocol.
+    pub fn protocol(&self) -> u8 {
+        self.protocol
+    }
+
+    pub fn key(&self) -> TupleKey {
+        if WITH_PORTS.contains(&self.protocol) { TupleKey::Ports } else { TupleKey::Protocol }
+    }
+}
+
+/// `10.0.0.1 . 10.0.0.2 . 17 . 53 . 4000`, as `nft -n` prints an element.
+impl fmt::Display for Tuple {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} . {} . {}", self.from.ip(), self.to.ip(), self.protocol)?;
+        match self.key() {
+            TupleKey::Ports => write!(f, " . {} . {}", self.from.port(), self.to.port()),
+            TupleKey::Protocol => Ok(()),
+        }
+    }
 }
 
 /// What decided, as counters and events quote it.

@@ -1,11 +1,11 @@
 //! A packet's way through a ruleset, step by step, as the kernel would take it.
 
 use std::marker::PhantomData;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use crate::netlink::examine::StrangeRule;
 use crate::netlink::strange::Does;
-use crate::ruleset::{Address, Chain, CtState, End, Hook, Match, Rule, Ruleset, Statement, Value, Verdict};
+use crate::ruleset::{Address, Chain, CtState, End, Hook, Match, Rule, Ruleset, Statement, Tuple, TupleKey, Value, Verdict};
 
 /// The first packet of a connection, as a hook sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,10 @@ pub struct Packet {
     pub source: IpAddr,
     pub destination: IpAddr,
     pub protocol: u8,
+    /// Destination port.
     pub port: Option<u16>,
+    /// None where it does not matter.
+    pub source_port: Option<u16>,
     pub state: CtState,
     /// What the sender's TOS or SO_PRIORITY left in the packet's priority.
     pub priority: u32,
@@ -29,12 +32,42 @@ pub struct Packet {
 /// The hook that a packet is at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum At {
+    /// It has come in by this link, in a frame of this type.
+    Frame {
+        link: String,
+        kind: u16,
+    },
     /// It has come in by this link.
     Ingress {
         link: String,
     },
     Forward,
     Input,
+    Output,
+}
+
+/// `ETH_P_IP` and `ETH_P_IPV6`.
+const FRAME_TYPES: [u16; 2] = [0x0800, 0x86dd];
+
+impl Packet {
+    /// The type of the frame that it is in: that of its family where nothing else is known.
+    pub(crate) fn frame_type(&self) -> u16 {
+        let [ip, ipv6] = FRAME_TYPES;
+        match self.at {
+            At::Frame { kind, .. } => kind,
+            At::Ingress { .. } | At::Forward | At::Input | At::Output if self.source.is_ipv4() => ip,
+            At::Ingress { .. } | At::Forward | At::Input | At::Output => ipv6,
+        }
+    }
+
+    /// What a map of packets is asked for. None where a port is not known.
+    fn tuple(&self, key: TupleKey) -> Option<Tuple> {
+        let (from, to) = match key {
+            TupleKey::Ports => (self.source_port?, self.port?),
+            TupleKey::Protocol => (0, 0),
+        };
+        Some(Tuple::new(SocketAddr::new(self.source, from), SocketAddr::new(self.destination, to), self.protocol))
+    }
 }
 
 /// What became of a packet.
@@ -53,8 +86,10 @@ pub struct Traced {
 pub fn trace(ruleset: &Ruleset, packet: &Packet) -> Result<Traced, String> {
     match (base(ruleset, &packet.at), &packet.at) {
         (Some(name), _) => walk(ruleset, packet, name),
-        // Nothing is bound to that link.
-        (None, At::Ingress { .. }) => Ok(Traced { accepted: true, origins: Vec::new(), comments: Vec::new(), priority: packet.priority }),
+        // No chain stands at that link, or at that hook.
+        (None, At::Frame { .. } | At::Ingress { .. } | At::Output) => {
+            Ok(Traced { accepted: true, origins: Vec::new(), comments: Vec::new(), priority: packet.priority })
+        }
         (None, at @ (At::Forward | At::Input)) => Err(format!("no base chain for {at:?}")),
     }
 }
@@ -86,6 +121,7 @@ pub(crate) trait Reads<'a> {
     fn is_pair(&mut self, set: &str, pair: (IpAddr, IpAddr)) -> Result<bool, String>;
     fn number(&mut self, map: &str, address: IpAddr) -> Result<Option<u32>, String>;
     fn target(&mut self, map: &str, number: u32) -> Result<Option<&'a str>, String>;
+    fn tuple_target(&mut self, map: &str, tuple: &Tuple) -> Result<Option<&'a str>, String>;
     /// Rules of a chain that no ruleset has.
     fn strange(&mut self, _chain: &str) -> &'a [StrangeRule] {
         &[]
@@ -125,14 +161,20 @@ impl<'a> Reads<'a> for &'a Ruleset {
         let found = self.verdicts.get(map).ok_or_else(|| format!("no map `{map}`"))?;
         Ok(found.elements.get(&number).map(String::as_str))
     }
+
+    fn tuple_target(&mut self, map: &str, tuple: &Tuple) -> Result<Option<&'a str>, String> {
+        let found = self.tuples.get(map).ok_or_else(|| format!("no map `{map}`"))?;
+        Ok(found.elements.get(tuple).map(String::as_str))
+    }
 }
 
 /// Whether a chain is a base chain that a packet comes to.
 pub(crate) fn meets(chain: &Chain, at: &At) -> bool {
     match (&chain.hook, at) {
+        (Some(Hook::Frames { devices }), At::Frame { link, .. }) => devices.contains(link),
         (Some(Hook::Ingress { devices }), At::Ingress { link }) => devices.contains(link),
-        (Some(Hook::Forward), At::Forward) | (Some(Hook::Input), At::Input) => true,
-        (Some(Hook::Ingress { .. } | Hook::Forward | Hook::Input) | None, _) => false,
+        (Some(Hook::Forward), At::Forward) | (Some(Hook::Input), At::Input) | (Some(Hook::Output), At::Output) => true,
+        (Some(Hook::Frames { .. } | Hook::Ingress { .. } | Hook::Forward | Hook::Input | Hook::Output) | None, _) => false,
     }
 }
 
@@ -224,6 +266,10 @@ impl<'a, R: Reads<'a>> Walker<'a, '_, R> {
                     Some(chain) => Verdict::Goto(chain.to_owned()),
                     None => return Ok(None),
                 },
+                Statement::LookTuple { family, key, map } => match self.tuple_target(*family, *key, map)? {
+                    Some(chain) => Verdict::Goto(chain.to_owned()),
+                    None => return Ok(None),
+                },
                 Statement::Verdict(verdict) => verdict.clone(),
             };
             return self.go(&target, depth);
@@ -270,16 +316,17 @@ impl<'a, R: Reads<'a>> Walker<'a, '_, R> {
             Match::Pair { family, set } => self.is_pair(*family, set)?,
             Match::SourceIsLocal => packet.source_is_local,
             Match::NotSyn => false,
+            Match::FrameTypeNotIn(kinds) => !kinds.contains(&packet.frame_type()),
         })
     }
 
     /// The link at an end.
     fn link(&self, end: End) -> Option<&str> {
         match (end, &self.packet.at) {
-            (End::Source, At::Ingress { link }) => Some(link),
+            (End::Source, At::Frame { link, .. } | At::Ingress { link }) => Some(link),
             (End::Source, At::Forward | At::Input) => self.packet.from_link.as_deref(),
-            (End::Destination, At::Forward) => self.packet.to_link.as_deref(),
-            (End::Destination, At::Ingress { .. } | At::Input) => None,
+            (End::Destination, At::Forward | At::Output) => self.packet.to_link.as_deref(),
+            (End::Source, At::Output) | (End::Destination, At::Frame { .. } | At::Ingress { .. } | At::Input) => None,
         }
     }
 
@@ -304,6 +351,13 @@ impl<'a, R: Reads<'a>> Walker<'a, '_, R> {
     fn is_pair(&mut self, family: Address, set: &str) -> Result<bool, String> {
         let (source, destination) = (self.packet.source, self.packet.destination);
         Ok(Address::of(source) == family && self.reads.is_pair(set, (source, destination))?)
+    }
+
+    fn tuple_target(&mut self, family: Address, key: TupleKey, map: &str) -> Result<Option<&'a str>, String> {
+        if Address::of(self.packet.source) != family {
+            return Ok(None);
+        }
+        self.packet.tuple(key).map_or(Ok(None), |tuple| self.reads.tuple_target(map, &tuple))
     }
 
     fn value(&mut self, value: &Value) -> Result<Option<u32>, String> {
@@ -338,6 +392,7 @@ mod tests {
             destination: address,
             protocol: 6,
             port: None,
+            source_port: None,
             state: CtState::New,
             priority: 0,
             from_link: None,

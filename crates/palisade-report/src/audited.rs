@@ -10,7 +10,7 @@ use std::time::Duration;
 use palisade_engine::{Decision, decide, selects};
 use palisade_k8s::{Audited, FieldPath, ObjectKey, Snapshot, Sources, names};
 use palisade_model::{
-    Direction, End, Flow, Model, Path, Place, PodName, Policy, PolicyKind, PolicyRef, Protocol, Reason, RuleRef, Verdict,
+    Direction, End, Flow, Model, NetworkId, Path, Place, PodName, Policy, PolicyKind, PolicyRef, Protocol, Reason, RuleRef, Verdict,
 };
 
 use crate::denied::{side, traffic, written_policy, written_rule};
@@ -207,7 +207,7 @@ impl Asked<'_> {
 
     fn called(&self, address: IpAddr) -> String {
         let model = &self.snapshot.model;
-        let name = match model.place_of(address) {
+        let name = match model.place_of(NetworkId::DEFAULT, address) {
             Place::Pod(id) => model.endpoint(id).map(|it| it.name.to_string()),
             Place::Node(id) => model.node(id).map(|it| format!("node {}", it.name)),
             Place::Outside => None,
@@ -238,11 +238,11 @@ impl Asked<'_> {
             put(if denied { &mut set.breaks } else { &mut set.opens }, told(turns));
             return;
         }
-        let end = |address| End { place: self.with.place_of(address), address: Some(address) };
+        let end = |address| End { place: self.with.place_of(NetworkId::DEFAULT, address), address: Some(address) };
         let (source, destination) = (end(source), end(destination));
         // Its own address never leaves a pod: only a Service leads it back to itself.
         let path = if source.place == destination.place { Path::Service } else { Path::Direct };
-        let flow = Flow { from: source, to: destination, protocol, port, path };
+        let flow = Flow { network: NetworkId::DEFAULT, from: source, to: destination, protocol, port, path };
         let [today, then] = [&self.snapshot.model, &self.with].map(|it| decide(it, &flow));
         let turns: Vec<v1::AuditTurn> = Direction::BOTH.into_iter().filter_map(|it| self.turn(&today, &then, it)).collect();
         if turns.is_empty() {

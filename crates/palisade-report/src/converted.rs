@@ -4,8 +4,9 @@ use palisade_analysis::convert::{Converted, Loss, Untouched, Weight, Written};
 use palisade_k8s::{Beside, ObjectKey, Sources};
 use palisade_model::{Direction, PolicyRef, RuleRef};
 
+use crate::diff_text::changes_text;
 use crate::manifest::{Manifest, manifest};
-use crate::text::{BOLD, painted};
+use crate::text::{BOLD, notes, painted};
 use crate::v1::{self, ConversionLoss, ConversionReach, ConversionUntouched, ConversionWeight};
 
 /// The new objects, with the labels, annotations and comments of the old ones.
@@ -105,8 +106,8 @@ fn stays(why: Untouched) -> &'static str {
     }
 }
 
-/// What is said beside the objects: what was not carried over, and who stays. `references` are those of the untouched, in their order.
-pub fn said(report: &v1::Conversion, references: &[String]) -> String {
+/// Text beside the objects: losses, policies that stay, and the comparison of reach before and after.
+pub fn converted_text(report: &v1::Conversion, converted: &Converted) -> String {
     let mut out = String::new();
     let titles = [
         (ConversionWeight::Reach, "cannot be said in this shape:"),
@@ -123,8 +124,26 @@ pub fn said(report: &v1::Conversion, references: &[String]) -> String {
             out.push_str(&format!("    written instead: {}\n", loss.instead.as_deref().unwrap_or("nothing")));
         }
     }
-    for (untouched, reference) in report.untouched.iter().zip(references) {
-        out.push_str(&format!("note: {}: {}\n", reference, untouched.why));
+    for (policy, why) in &converted.untouched {
+        out.push_str(&format!("note: {policy}: {}\n", stays(*why)));
     }
-    out
+    out + &comparison(report, converted)
+}
+
+fn comparison(report: &v1::Conversion, converted: &Converted) -> String {
+    let written = if converted.written.len() == 1 { "1 policy".to_owned() } else { format!("{} policies", converted.written.len()) };
+    let replaced: Vec<String> = converted.replaced.iter().map(PolicyRef::to_string).collect();
+    let what = match (replaced.is_empty(), converted.written.is_empty()) {
+        (true, true) if converted.untouched.is_empty() => "nothing to convert: every cluster policy has this shape already".to_owned(),
+        (true, true) => "nothing to convert".to_owned(),
+        (_, _) => format!("{written} written for {}", replaced.join(", ")),
+    };
+    let notes = notes(&report.qualifications);
+    match report.reach {
+        ConversionReach::Same => format!("{notes}{what}; reach is the same before and after\n"),
+        ConversionReach::Changed => format!("{notes}{what}, and connections change:\n{}", changes_text(&report.changes)),
+        ConversionReach::NotCompared => {
+            format!("{what}\nnote: no pod or workload was read, so reach before and after was not compared\n")
+        }
+    }
 }

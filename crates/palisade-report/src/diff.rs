@@ -11,6 +11,7 @@ use crate::crowd::{Everyone, Extent};
 use crate::explained::{reason, verdict};
 use crate::locate::{mark, rule_path};
 use crate::matrix::{csv_field, traffic, words as ports};
+use crate::text::diagnostics;
 use crate::v1::{
     API_VERSION, DiffBecause, DiffCause, DiffChange, DiffDiagnostic, DiffEnds, DiffVerb, DiffWithin, DiffWorkload, MatrixTraffic, Place,
     Policy,
@@ -196,6 +197,19 @@ fn causes(it: &DiffChange, side: impl Fn(&DiffBecause) -> Option<&DiffCause>, ex
 
 /// How many causes are said where not all are wanted.
 pub(crate) const CAUSES: usize = 3;
+
+/// Diagnostics under the version that they are about.
+pub fn diagnostics_text(all: &[DiffDiagnostic]) -> String {
+    let mut out = String::new();
+    for (version, title) in [(v1::DiffVersion::Old, "old version:\n"), (v1::DiffVersion::New, "new version:\n")] {
+        let of: Vec<v1::Diagnostic> = all.iter().filter(|it| it.version == version).map(|it| it.diagnostic.clone()).collect();
+        if !of.is_empty() {
+            out.push_str(title);
+            out.push_str(&diagnostics(&of));
+        }
+    }
+    out
+}
 
 /// All changes as csv, by RFC 4180.
 pub fn csv(diff: &Diff, report: &v1::Diff) -> String {

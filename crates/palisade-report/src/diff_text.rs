@@ -26,7 +26,12 @@ pub fn diff_text(it: &Diff) -> String {
         }
     }
     let gap = if out.is_empty() { "" } else { "\n" };
-    format!("{out}{gap}{}\n", summary(it))
+    format!("{out}{gap}{}\n", summary(&it.changes))
+}
+
+/// Changes between two versions with the same workloads.
+pub(crate) fn changes_text(changes: &[DiffChange]) -> String {
+    format!("{}\n{}\n", changes.iter().map(block).collect::<String>(), summary(changes))
 }
 
 fn few(names: &[String]) -> String {
@@ -37,8 +42,8 @@ fn few(names: &[String]) -> String {
 }
 
 /// `2 changes opened, 1 closed`.
-fn summary(it: &Diff) -> String {
-    let count = |verb: DiffVerb| it.changes.iter().filter(|it| it.change == verb).count();
+fn summary(changes: &[DiffChange]) -> String {
+    let count = |verb: DiffVerb| changes.iter().filter(|it| it.change == verb).count();
     let counts: Vec<String> = [DiffVerb::Opened, DiffVerb::Changed, DiffVerb::Closed, DiffVerb::Added, DiffVerb::Removed]
         .into_iter()
         .filter(|it| count(*it) > 0)

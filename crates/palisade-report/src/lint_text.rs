@@ -2,6 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 
+use crate::matrix_text::filled;
 use crate::text::{BOLD, DIM, excerpt, painted};
 use crate::v1::{LintFinding, LintReport, LintRule};
 
@@ -75,33 +76,13 @@ pub fn lint_rule(it: &LintRule) -> String {
         "{} ({})\n\n{}\n{}\n{}\n{}\n{}{fixable}",
         painted(BOLD, &it.name),
         it.severity,
-        wrapped(&it.summary),
+        filled(&it.summary, 0, WIDTH),
         painted(BOLD, "Why it hurts"),
-        wrapped(&it.why),
+        filled(&it.why, 0, WIDTH),
         painted(BOLD, "What to do"),
-        wrapped(&it.fix)
+        filled(&it.fix, 0, WIDTH)
     )
 }
 
 /// As wide as people read.
 const WIDTH: usize = 100;
-
-/// A paragraph in lines.
-fn wrapped(text: &str) -> String {
-    let mut out = String::new();
-    let mut width = 0;
-    for word in text.split_whitespace() {
-        let long = word.chars().count();
-        if width > 0 && width + 1 + long > WIDTH {
-            out.push('\n');
-            width = 0;
-        } else if width > 0 {
-            out.push(' ');
-            width += 1;
-        }
-        out.push_str(word);
-        width += long;
-    }
-    out.push('\n');
-    out
-}

@@ -22,11 +22,11 @@ const SCRIPT: &str = include_str!("matrix.js");
 
 /// What the rows of a page are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct About {
+pub(crate) struct About {
     /// Pairs that cannot talk, instead of those that can.
-    pub denied: bool,
+    pub(crate) denied: bool,
     /// Whether only some ends were asked about, so that a pair without a row may be of others.
-    pub narrowed: bool,
+    pub(crate) narrowed: bool,
 }
 
 /// So many namespaces are shown with their workloads; more are folded.
@@ -41,7 +41,7 @@ struct Pair {
 
 /// A grid between namespaces that is being gathered, and written at once.
 #[derive(Debug)]
-pub struct Overview<'m> {
+pub(crate) struct Overview<'m> {
     about: About,
     names: Vec<(&'m str, &'m str)>,
     words: Words,
@@ -50,7 +50,7 @@ pub struct Overview<'m> {
 
 /// A page that is being written.
 #[derive(Debug)]
-pub struct Page<'m> {
+pub(crate) struct Page<'m> {
     about: About,
     crowd: Crowd<'m>,
     /// Units of which nothing was written yet, the last first.
@@ -79,7 +79,7 @@ struct Source<'m> {
 }
 
 /// How a page begins.
-pub fn head(about: About) -> String {
+pub(crate) fn head(about: About) -> String {
     let title = if about.denied { "Who cannot reach whom" } else { "Who reaches whom" };
     let narrowed = if about.narrowed { " Only what was asked about is here; an empty cell may be of a pair that was not." } else { "" };
     let legend: &[(&str, &str)] = match about.denied {
@@ -97,24 +97,24 @@ pub fn head(about: About) -> String {
 
 impl<'m> Overview<'m> {
     /// Ready for the rows of a matrix by namespace.
-    pub fn new(matrix: &'m Matrix, about: About) -> Overview<'m> {
+    pub(crate) fn new(matrix: &'m Matrix, about: About) -> Overview<'m> {
         Overview { about, names: matrix.names().collect(), words: Words::default(), pairs: BTreeMap::new() }
     }
 
     /// Whether a grid of them can be read.
-    pub fn is_readable(&self) -> bool {
+    pub(crate) fn is_readable(&self) -> bool {
         self.names.len() <= NAMESPACES
     }
 
     /// Takes a row; those with the outside are told below.
-    pub fn add(&mut self, sets: &PortSets, row: &Row<'m>) {
+    pub(crate) fn add(&mut self, sets: &PortSets, row: &Row<'m>) {
         if let (Name::Unit { namespace: from, .. }, Name::Unit { namespace: to, .. }) = (row.from, row.to) {
             note(&mut self.pairs, (from, to), pair(&mut self.words, sets, row));
         }
     }
 
     /// The grid.
-    pub fn finish(self) -> String {
+    pub(crate) fn finish(self) -> String {
         if !self.is_readable() {
             return format!("<p>{} namespaces are too many for a grid between them.</p>\n", self.names.len());
         }
@@ -141,7 +141,7 @@ impl<'m> Overview<'m> {
 
 impl<'m> Page<'m> {
     /// Ready for the rows of a matrix, ordered by source.
-    pub fn new(matrix: &'m Matrix, about: About) -> Page<'m> {
+    pub(crate) fn new(matrix: &'m Matrix, about: About) -> Page<'m> {
         let mut units: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for (name, namespace) in matrix.names() {
             units.entry(namespace).or_default().push(name);
@@ -152,7 +152,7 @@ impl<'m> Page<'m> {
     }
 
     /// Takes a row.
-    pub fn add(&mut self, out: &mut String, sets: &PortSets, row: &Row<'m>) {
+    pub(crate) fn add(&mut self, out: &mut String, sets: &PortSets, row: &Row<'m>) {
         if self.source.as_ref().is_none_or(|it| it.from != row.from) {
             self.end_source(out);
             self.without_rows(out, Some(row.from));
@@ -244,7 +244,7 @@ impl<'m> Page<'m> {
     }
 
     /// How the page ends.
-    pub fn finish(&mut self, out: &mut String) {
+    pub(crate) fn finish(&mut self, out: &mut String) {
         self.end_source(out);
         self.without_rows(out, None);
         self.end_section(out);

@@ -13,7 +13,7 @@ use crate::matrix::Words;
 use crate::matrix_text::{range, short};
 
 /// How many lines or columns someone can still read.
-pub const MOST: usize = 400;
+pub(crate) const MOST: usize = 400;
 
 /// What a cell says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,20 +58,20 @@ struct Axis<'m> {
 
 /// What is to be drawn.
 #[derive(Debug)]
-pub struct Ends<'m> {
+pub(crate) struct Ends<'m> {
     /// Units that are sources, by name, with their namespaces.
-    pub sources: Vec<(&'m str, &'m str)>,
+    pub(crate) sources: Vec<(&'m str, &'m str)>,
     /// Units that are destinations.
-    pub destinations: Vec<(&'m str, &'m str)>,
+    pub(crate) destinations: Vec<(&'m str, &'m str)>,
     /// Whether the outside is a source, and whether it is a destination.
-    pub outside: (bool, bool),
+    pub(crate) outside: (bool, bool),
     /// Units on one side of every pair that was asked about; None if all pairs were.
-    pub focus: Option<BTreeSet<&'m str>>,
+    pub(crate) focus: Option<BTreeSet<&'m str>>,
 }
 
 /// A picture that is being drawn.
 #[derive(Debug)]
-pub struct Picture<'m> {
+pub(crate) struct Picture<'m> {
     down: Axis<'m>,
     across: Axis<'m>,
     words: Words,
@@ -116,7 +116,7 @@ const STYLE: &str = "text{font:9px sans-serif;fill:#222}.t{font-size:14px;font-w
 
 impl<'m> Picture<'m> {
     /// The picture and how it begins.
-    pub fn new(ends: Ends<'m>, denied: bool) -> (Picture<'m>, String) {
+    pub(crate) fn new(ends: Ends<'m>, denied: bool) -> (Picture<'m>, String) {
         let down = Axis::new(ends.sources, ends.outside.0);
         let across = Axis::new(ends.destinations, ends.outside.1);
         let (left, top) = (down.depth(), across.depth() + 44);
@@ -212,7 +212,7 @@ impl<'m> Picture<'m> {
     }
 
     /// Takes a row; rows come by source.
-    pub fn add(&mut self, out: &mut String, sets: &PortSets, row: &Row<'m>) {
+    pub(crate) fn add(&mut self, out: &mut String, sets: &PortSets, row: &Row<'m>) {
         let mut words = self.words.with_family(sets, row);
         let cell = Cell::of(row, &words);
         if row.only_some != PortSetId::NONE {
@@ -282,7 +282,7 @@ impl<'m> Picture<'m> {
     }
 
     /// How the picture ends.
-    pub fn finish(&mut self, out: &mut String) {
+    pub(crate) fn finish(&mut self, out: &mut String) {
         self.end_line(out);
         let line = self.down.units.len();
         for (column, outside) in std::mem::take(&mut self.inward) {

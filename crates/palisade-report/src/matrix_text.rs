@@ -11,7 +11,7 @@ use crate::text::{BOLD, DIM, painted};
 
 /// What is known of all names, so that many can be said in few words.
 #[derive(Debug)]
-pub struct Crowd<'m> {
+pub(crate) struct Crowd<'m> {
     /// The units of each namespace, in order.
     namespaces: BTreeMap<&'m str, Vec<&'m str>>,
     units: usize,
@@ -21,7 +21,7 @@ pub struct Crowd<'m> {
 
 /// Rows of one destination so far, and the destinations before it in its namespace.
 #[derive(Debug)]
-pub struct Group<'m> {
+pub(crate) struct Group<'m> {
     crowd: Crowd<'m>,
     words: Words,
     to: Option<Name<'m>>,
@@ -37,13 +37,13 @@ const KEPT: usize = 1 << 22;
 
 impl<'m> Group<'m> {
     /// Ready for the rows of a matrix, ordered by destination.
-    pub fn new(matrix: &'m Matrix) -> Group<'m> {
+    pub(crate) fn new(matrix: &'m Matrix) -> Group<'m> {
         let crowd = Crowd::of(matrix.names());
         Group { crowd, words: Words::default(), to: None, lines: BTreeMap::new(), said: Vec::new(), size: 0 }
     }
 
     /// Takes a row; the text of destinations before it, if those of a namespace are complete.
-    pub fn add(&mut self, sets: &PortSets, row: &Row<'m>) -> Option<String> {
+    pub(crate) fn add(&mut self, sets: &PortSets, row: &Row<'m>) -> Option<String> {
         let mut text = None;
         if self.to != Some(row.to) {
             let goes_on = self.to.is_some_and(|it| namespace(it) == namespace(row.to));
@@ -61,7 +61,7 @@ impl<'m> Group<'m> {
     }
 
     /// The text of the last destinations.
-    pub fn finish(&mut self) -> String {
+    pub(crate) fn finish(&mut self) -> String {
         self.end_destination();
         self.let_go()
     }
@@ -183,12 +183,16 @@ const WIDTH: usize = 120;
 
 /// Items with commas, in as many lines as they need; those after the first begin at `indent`.
 pub(crate) fn wrapped(items: &[String], indent: usize) -> String {
-    let text = items.join(", ");
+    filled(&items.join(", "), indent, WIDTH)
+}
+
+/// A text in lines of at most `width` characters, as far as its words allow; lines after the first begin at `indent`.
+pub(crate) fn filled(text: &str, indent: usize, width: usize) -> String {
     let mut out = String::new();
     let mut column = indent;
     for (at, word) in text.split(' ').enumerate() {
         let length = word.chars().count();
-        if at > 0 && column + 1 + length > WIDTH {
+        if at > 0 && column + 1 + length > width {
             out.push_str(&format!("\n{:indent$}", ""));
             column = indent;
         } else if at > 0 {

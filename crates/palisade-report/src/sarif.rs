@@ -2,12 +2,16 @@
 
 use serde_json::{Value, json};
 
-use crate::v1::{LintFinding, LintPlace, LintReport, LintRule, Mark};
+use crate::v1::{Diagnostic, LintFinding, LintPlace, LintReport, LintRule, Mark, Place};
 
-/// A log of one run.
+/// A log of one run. If objects were refused there are no findings: the diagnostics are the results, by their codes.
 pub fn sarif(report: &LintReport, rules: &[LintRule], version: &str) -> Value {
     let described: Vec<Value> = rules.iter().map(rule).collect();
-    let results: Vec<Value> = report.findings.iter().map(|it| result(it, rules)).collect();
+    let refused = report.diagnostics.iter().any(|it| it.severity == "error");
+    let results: Vec<Value> = match refused {
+        true => report.diagnostics.iter().map(|it| result(&as_finding(it), rules)).collect(),
+        false => report.findings.iter().map(|it| result(it, rules)).collect(),
+    };
     json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -46,6 +50,28 @@ fn result(it: &LintFinding, rules: &[LintRule]) -> Value {
     result
 }
 
+fn as_finding(it: &Diagnostic) -> LintFinding {
+    let mark = |place: &Place| Mark {
+        place: place.clone(),
+        path: it.path.clone(),
+        line: String::new(),
+        start: 0,
+        end: 0,
+        label: it.message.clone(),
+    };
+    let file = || it.place.as_ref().map(|it| it.file.clone()).unwrap_or_default();
+    let object = if it.object.is_empty() { file() } else { it.object.clone() };
+    LintFinding {
+        rule: it.code.clone(),
+        severity: it.severity.clone(),
+        message: it.message.clone(),
+        at: LintPlace { object, path: it.path.clone(), mark: it.place.as_ref().map(mark) },
+        help: it.help.clone(),
+        further: Vec::new(),
+        fixable: false,
+    }
+}
+
 /// What came from no text is known by its name alone.
 fn location(it: &LintPlace) -> Value {
     let name = if it.path.is_empty() { it.object.clone() } else { format!("{} {}", it.object, it.path) };
@@ -57,6 +83,11 @@ fn location(it: &LintPlace) -> Value {
 }
 
 fn physical(mark: &Mark) -> Value {
+    if mark.line.is_empty() {
+        // A diagnostic knows its place, but not the text there.
+        let region = json!({"startLine": mark.place.line, "startColumn": mark.place.column});
+        return json!({"artifactLocation": {"uri": uri(&mark.place.file)}, "region": region});
+    }
     let marked = mark.line.get(mark.start..mark.end).unwrap_or("").chars().count();
     json!({
         "artifactLocation": {"uri": uri(&mark.place.file)},

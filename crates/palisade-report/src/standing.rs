@@ -55,7 +55,7 @@ fn of(policy: &Policy, before: &Policy) -> String {
 
 #[cfg(test)]
 mod tests {
-    use palisade_model::{PerDirection, Subject};
+    use palisade_model::{NetworkId, PerDirection, Subject};
 
     use super::*;
 
@@ -63,7 +63,16 @@ mod tests {
         let tier = if rank >= 1000 { Tier::Baseline } else { Tier::Admin };
         let origin = PolicyRef { kind, namespace: None, name: name.into() };
         let rules = PerDirection::default();
-        Policy { origin, shape, tier, rank, subject: Subject::Unknown, isolates: PerDirection::default(), rules }
+        Policy {
+            network: NetworkId::DEFAULT,
+            origin,
+            shape,
+            tier,
+            rank,
+            subject: Subject::Unknown,
+            isolates: PerDirection::default(),
+            rules,
+        }
     }
 
     #[test]

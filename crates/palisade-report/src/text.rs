@@ -243,6 +243,11 @@ pub fn diagnostics(all: &[Diagnostic]) -> String {
     others.into_iter().chain(notes).map(diagnostic).collect()
 }
 
+/// Limits of an answer, one line each.
+pub fn notes(qualifications: &[String]) -> String {
+    qualifications.iter().map(|it| format!("note: {it}\n")).collect()
+}
+
 fn diagnostic(it: &Diagnostic) -> String {
     let style = match it.severity.as_str() {
         "error" => Style::new().bold().fg_color(Some(AnsiColor::Red.into())),

@@ -2,17 +2,19 @@
 
 use std::fmt;
 
-use palisade_k8s::Text;
+use palisade_k8s::{LiveObject, Text};
 use palisade_model::Diagnostic;
 
 /// All that was read, beside all that could not be.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gathered {
-    /// In the order of the inputs; within a folder by path, within a cluster by resource.
+    /// In the order of the inputs; within a folder by path. None of a live cluster.
     pub texts: Vec<Text>,
+    /// The objects of a live cluster, by resource and name; none of files.
+    pub live: Vec<LiveObject>,
     /// What went wrong with single files. The other files are in `texts` all the same.
     pub diagnostics: Vec<Diagnostic>,
-    /// Resources of a live cluster that `texts` says nothing about; always empty for files.
+    /// Resources of a live cluster that `live` says nothing about; always empty for files.
     pub unavailable: Vec<Unavailable>,
 }
 

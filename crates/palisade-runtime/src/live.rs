@@ -1,4 +1,4 @@
-//! A live cluster as texts.
+//! A live cluster as objects.
 //!
 //! Only lists are requested, so the rights of a viewer are enough. Each resource is listed at its own moment: this
 //! is not a snapshot of the cluster, only of each resource.
@@ -8,20 +8,19 @@ mod error;
 mod page;
 mod proxy;
 mod resource;
-mod yaml;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use kube::Client;
-use palisade_k8s::Text;
+use palisade_k8s::LiveObject;
 use palisade_model::{Diagnostic, Severity};
-use serde_json::Value;
 
 pub use error::{LiveError, Used};
 
 use crate::{Gathered, Unavailable, Why};
 use page::Listing;
-use resource::{RESOURCES, Resource};
+use resource::RESOURCES;
 
 /// Which cluster to read, and how much of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,8 +36,7 @@ pub struct LiveOptions {
 
 /// Lists everything that policy depends on.
 ///
-/// A resource that exists yields one text, `cluster/<resource>`, with its objects by namespace and name; none at all
-/// when there are no objects. A resource that may not be listed, or is not served, is in `unavailable`.
+/// Each object has a name for messages, `cluster/<resource>/<namespace>/<name>`, by which the objects of a resource are sorted. A resource that may not be listed, or is not served, is in `unavailable`.
 pub fn list(options: &LiveOptions) -> Result<Gathered, LiveError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -61,13 +59,16 @@ async fn gather(options: &LiveOptions) -> Result<Gathered, LiveError> {
     let mut gathered = Gathered::default();
     for resource in &RESOURCES {
         let path = resource.path(namespace);
-        let listing = page::list(&client, &path).await.map_err(|failure| failure.at(&used, resource))?;
+        let (list, of) = (resource.list_name(), Arc::new(resource.type_meta()));
+        let read = |json: &str| LiveObject::read(&list, &of, json);
+        let listing = page::list(&client, &path, &read).await.map_err(|failure| failure.at(&used, resource))?;
         let why = match listing {
-            Listing::Items(items) => {
+            Listing::Items(mut items) => {
                 if let (Some(name), true) = (namespace, resource.is_namespaces()) {
                     gathered.diagnostics.extend(absent_namespace(name, &items));
                 }
-                gathered.texts.extend(text(resource, items));
+                items.sort_by(|a, b| a.file().cmp(b.file()));
+                gathered.live.extend(items);
                 continue;
             }
             Listing::Forbidden => Why::Forbidden,
@@ -79,24 +80,9 @@ async fn gather(options: &LiveOptions) -> Result<Gathered, LiveError> {
     if nothing_served { Err(LiveError::NotKubernetes { used }) } else { Ok(gathered) }
 }
 
-/// The objects of one resource as YAML, each as `kubectl get -o yaml` would show it.
-fn text(resource: &Resource, mut items: Vec<Value>) -> Option<Text> {
-    if items.is_empty() {
-        return None;
-    }
-    for item in &mut items {
-        resource.complete(item);
-    }
-    items.sort_by(|a, b| resource::place(a).cmp(&resource::place(b)));
-    let documents: Vec<String> = items.iter().map(yaml::document).collect();
-    let file = format!("cluster/{}", resource.text_name());
-    Some(Text { file: file.into(), content: documents.join("---\n").into() })
-}
-
 /// A namespace that does not exist lists as empty, and an empty namespace looks well kept.
-fn absent_namespace(namespace: &str, namespaces: &[Value]) -> Option<Diagnostic> {
-    let mut names = namespaces.iter().map(|item| resource::place(item).1.to_owned());
-    if names.any(|name| name == namespace) {
+fn absent_namespace(namespace: &str, namespaces: &[LiveObject]) -> Option<Diagnostic> {
+    if namespaces.iter().any(|it| it.file().rsplit('/').next() == Some(namespace)) {
         return None;
     }
     Some(Diagnostic {

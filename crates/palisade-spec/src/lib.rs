@@ -150,7 +150,9 @@ fn network_policy_tier(side: Side<'_>) -> Option<(Verdict, Reason)> {
 
 /// The policies of a tier that select the subject, in the order they are asked.
 fn policies_in_order(side: Side<'_>, tier: Tier) -> Vec<&Policy> {
-    let asked = |policy: &&Policy| policy.tier == tier && selects(side, &policy.subject);
+    // SPEC: multiple networks: isolation is per pod and network, so a policy of one network says nothing about the pod on another.
+    let same_network = |policy: &Policy| policy.network == side.subject.network();
+    let asked = |policy: &&Policy| policy.tier == tier && same_network(policy) && selects(side, &policy.subject);
     let mut policies: Vec<&Policy> = side.model.policies.iter().filter(asked).collect();
     // SPEC: semantics 2.2: smaller rank first, ties by name in byte order. The NetworkPolicy tier has no
     // rank. Kind and namespace only make the order total.

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use palisade_model::{
-    Action, ContainerPort, Direction, DomainPattern, Endpoint, Flow, IpBlock, LabelSelector, Labels, NamespaceSet, Operator, Peer, PeerSet,
-    Place, PortMatch, PortSet, Protocol, RelativeNamespaces, RelativePods, RelativeSelector, Requirement, Rule, Subject,
+    Action, ContainerPort, Direction, DomainPattern, Endpoint, Flow, IpBlock, LabelSelector, Labels, NamespaceSet, NodeAddresses, Operator,
+    Peer, PeerSet, Place, PortMatch, PortSet, Protocol, RelativeNamespaces, RelativePods, RelativeSelector, Requirement, Rule, Subject,
 };
 
 use crate::unknown::{is_unknown_pod, rule_matches_unknown};
@@ -43,20 +43,30 @@ pub(crate) fn rule_matches(side: Side<'_>, rule: &Rule) -> bool {
 pub(crate) fn is_own_node(side: Side<'_>) -> bool {
     // SPEC: semantics 1.8: only ingress is exempt, and only from the pod's own node.
     match (side.direction, side.peer.place) {
-        (Direction::Ingress, Place::Node(node)) => side.subject.node == Some(node),
+        (Direction::Ingress, Place::Node(node)) => side.subject.node == Some(node) && nodes_are_on_network(side),
         (Direction::Ingress, Place::Pod(_) | Place::Outside) | (Direction::Egress, _) => false,
     }
+}
+
+/// SPEC: multiple networks: rules about nodes have no meaning where nodes have no address.
+fn nodes_are_on_network(side: Side<'_>) -> bool {
+    side.model.network(side.flow.network).is_some_and(|it| it.nodes == NodeAddresses::Present)
+}
+
+/// SPEC: multiple networks: selectors find pods by their addresses on the network of the connection, and on no other.
+fn peer_pod(side: Side<'_>) -> Option<&Endpoint> {
+    pod_at(side.model, side.peer).filter(|pod| pod.network() == side.flow.network)
 }
 
 fn peer_matches(side: Side<'_>, action: Action, peer: &Peer) -> bool {
     match peer {
         // SPEC: semantics 1.7 and 2.1: selectors find pods of the pod network, never nodes or what runs on their network.
-        Peer::Pods { namespaces, pods } => pod_at(side.model, side.peer).is_some_and(|pod| is_among(side, pod, namespaces, pods)),
-        Peer::Relative(relative) => pod_at(side.model, side.peer).is_some_and(|pod| is_relative(side, pod, relative)),
+        Peer::Pods { namespaces, pods } => peer_pod(side).is_some_and(|pod| is_among(side, pod, namespaces, pods)),
+        Peer::Relative(relative) => peer_pod(side).is_some_and(|pod| is_relative(side, pod, relative)),
         // SPEC: semantics 1.4: the address counts, whoever owns it. An unknown address is in no block.
         Peer::Networks(blocks) => side.peer.address.is_some_and(|address| blocks.iter().any(|it| block_holds(it, address))),
         Peer::Nodes(nodes) => match side.peer.place {
-            Place::Node(id) => side.model.node(id).is_some_and(|node| selector_matches(nodes, &node.labels)),
+            Place::Node(id) => nodes_are_on_network(side) && side.model.node(id).is_some_and(|node| selector_matches(nodes, &node.labels)),
             Place::Pod(_) | Place::Outside => false,
         },
         // SPEC: semantics 2.1: domain names belong to Accept; what else carries them was turned into deny-all before.

@@ -13,6 +13,7 @@ const OTHER_NODE: Place = Place::Node(NodeId(0));
 fn cluster(policies: &[Policy]) -> Model {
     let sql = ContainerPort { name: Some("sql".into()), protocol: PortProtocol::Tcp, port: 5432 };
     let pod = |name: &str, at| Endpoint {
+        attachment: None,
         name: PodName { namespace: "shop".into(), name: name.into() },
         labels: [("app", name)].into_iter().collect(),
         addresses: Vec::new(),
@@ -29,7 +30,7 @@ fn cluster(policies: &[Policy]) -> Model {
 fn flow(from: Place, to: Place) -> Flow {
     let end = |place, ip: &str| End { place, address: Some(ip.parse().unwrap()) };
     let (from, to) = (end(from, "10.0.0.1"), end(to, "10.0.0.2"));
-    Flow { from, to, protocol: Protocol::TCP, port: Some(5432), path: Path::Direct }
+    Flow { network: palisade_model::NetworkId::DEFAULT, from, to, protocol: Protocol::TCP, port: Some(5432), path: Path::Direct }
 }
 
 fn rule(action: Action, peers: PeerSet) -> Rule {
@@ -45,6 +46,7 @@ fn policy(tier: Tier, name: &str, egress: &[Rule], ingress: &[Rule]) -> Policy {
     let (kind, name) = (PolicyKind::ClusterNetworkPolicy, name.into());
     let namespaces = NamespaceSet::Matching(LabelSelector::default());
     Policy {
+        network: palisade_model::NetworkId::DEFAULT,
         origin: PolicyRef { kind, namespace: None, name },
         tier,
         rank: 5,

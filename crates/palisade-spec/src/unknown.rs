@@ -3,8 +3,8 @@
 //! SPEC: decision 0014: an unknown pod is judged as the worst of all pods that it could be.
 
 use palisade_model::{
-    Action, Direction, LabelSelector, NamespaceSet, Peer, PeerSet, Place, PortMatch, PortSet, Protocol, RelativeNamespaces, RelativePods,
-    RelativeSelector, Rule,
+    Action, Direction, LabelSelector, NamespaceSet, NetworkId, Peer, PeerSet, Place, PortMatch, PortSet, Protocol, RelativeNamespaces,
+    RelativePods, RelativeSelector, Rule,
 };
 
 use crate::matching::{block_holds, is_usable, port_matches};
@@ -21,7 +21,8 @@ enum Sure {
 /// Whether the other end is a pod that is not known.
 pub(crate) fn is_unknown_pod(side: Side<'_>) -> bool {
     let held = |address| side.model.pod_ranges.iter().any(|block| block_holds(block, address));
-    side.peer.place == Place::Outside && side.peer.address.is_some_and(held)
+    // Only the pod network has ranges of pod addresses.
+    side.flow.network == NetworkId::DEFAULT && side.peer.place == Place::Outside && side.peer.address.is_some_and(held)
 }
 
 /// Whether a rule is taken to match: one that denies if it could, one that accepts if it must.

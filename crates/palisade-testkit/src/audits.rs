@@ -53,7 +53,7 @@ pub fn examine(seed: u64) -> Result<Looked, String> {
     same_policies(&model, &plain)?;
     let unaware = Model { audited: BTreeMap::new(), ..model.clone() };
     let (nodes, of_unaware) = (Nodes::of(&model), Nodes::of(&unaware));
-    if nodes.rulesets() != of_unaware.rulesets() || compile(&model).canonical() != compile(&unaware).canonical() {
+    if nodes.rulesets() != of_unaware.rulesets() || compile(&model).canonical(&model) != compile(&unaware).canonical(&unaware) {
         return Err("audited policies are in what decides".to_owned());
     }
     nothing_decides(&nodes)?;

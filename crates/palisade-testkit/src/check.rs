@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use palisade_analysis::{Asked, Case, Explanation, Party as Named, PortAsked, answer};
-use palisade_engine::{Compiled, compile};
-use palisade_k8s::{Index, Snapshot, Text};
-use palisade_model::{Direction, Model, PortProtocol, Protocol, Severity, Verdict};
+use palisade_engine::{Compiled, compile_network};
+use palisade_k8s::{AttachmentSource, Index, Snapshot, Text};
+use palisade_model::{Direction, Model, NetworkId, Place, PortProtocol, Protocol, Severity, Verdict};
 
-use crate::compare::{Reasoned, same_by_reach, same_on_nodes};
+use crate::compare::{Reasoned, by_engine, by_spec, same_by_reach, same_on_nodes};
 use crate::coverage::Coverage;
 use crate::nodes::Nodes;
 use crate::objects::Objects;
@@ -41,13 +41,33 @@ pub fn snapshot(name: &str, yaml: &str) -> Snapshot {
     index.snapshot()
 }
 
+/// The same with the networks that annotations of pods and policies name.
+pub fn snapshot_with_networks(name: &str, yaml: &str) -> Snapshot {
+    let mut index = Index::default().with_attachments(AttachmentSource::Annotations);
+    index.read(Text { file: Arc::from(name), content: Arc::from(yaml) });
+    index.snapshot()
+}
+
+/// A cluster with everything that is compiled and lowered of it, network by network.
+struct Current {
+    snapshot: Snapshot,
+    networks: BTreeMap<NetworkId, (Compiled, Nodes)>,
+}
+
+impl Current {
+    fn of(snapshot: Snapshot) -> Current {
+        let model = &snapshot.model;
+        let each = |id| (id, (compile_network(model, id), Nodes::of_network(model, id)));
+        let networks = model.network_ids().map(each).collect();
+        Current { snapshot, networks }
+    }
+}
+
 fn run(scenario: &Scenario, outcome: &mut Outcome) -> Result<(), String> {
     let path = scenario.cluster();
     let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut objects = Objects::parse(&text)?;
-    let mut current = snapshot("cluster.yaml", &text);
-    let mut nodes = Nodes::of(&current.model);
-    let mut compiled = compile(&current.model);
+    let mut current = Current::of(snapshot_with_networks("cluster.yaml", &text));
     let mut refused: Vec<&ObjectKey> = Vec::new();
     for (number, line) in &scenario.lines {
         let at = format!("{}/expect.txt:{number}", scenario.name);
@@ -55,27 +75,23 @@ fn run(scenario: &Scenario, outcome: &mut Outcome) -> Result<(), String> {
             Line::Probe(probe) => {
                 outcome.probes += 1;
                 let judged = without(&objects, &refused);
-                outcome.failures.extend(
-                    check_probe(&current.model, &compiled, &nodes, &judged, probe, &mut outcome.coverage)
-                        .into_iter()
-                        .map(|it| format!("{at}: {it}")),
-                );
+                outcome
+                    .failures
+                    .extend(check_probe(&current, &judged, probe, &mut outcome.coverage).into_iter().map(|it| format!("{at}: {it}")));
             }
             Line::Step(step) => {
                 objects.take(step).map_err(|error| format!("{at}: {error}"))?;
-                current = snapshot("cluster.json", &objects.to_json());
-                nodes = Nodes::of(&current.model);
-                compiled = compile(&current.model);
+                current = Current::of(snapshot_with_networks("cluster.json", &objects.to_json()));
             }
             Line::Refused(key) => {
                 refused.push(key);
-                if !noticed(&current, key, Severity::Error) {
-                    outcome.failures.push(format!("{at}: not refused; diagnostics:{}", listed(&current)));
+                if !noticed(&current.snapshot, key, Severity::Error) {
+                    outcome.failures.push(format!("{at}: not refused; diagnostics:{}", listed(&current.snapshot)));
                 }
             }
             Line::Warned(key) => {
-                if !noticed(&current, key, Severity::Warning) && !noticed(&current, key, Severity::Error) {
-                    outcome.failures.push(format!("{at}: no warning; diagnostics:{}", listed(&current)));
+                if !noticed(&current.snapshot, key, Severity::Warning) && !noticed(&current.snapshot, key, Severity::Error) {
+                    outcome.failures.push(format!("{at}: no warning; diagnostics:{}", listed(&current.snapshot)));
                 }
             }
         }
@@ -87,7 +103,7 @@ fn run(scenario: &Scenario, outcome: &mut Outcome) -> Result<(), String> {
 /// Errors that no line of the scenario announces: its manifests are not what its author thinks.
 fn unannounced(scenario: &Scenario, text: &str) -> Vec<String> {
     let announced: Vec<String> = scenario.lines.iter().filter_map(|(_, line)| announced(line)).collect();
-    let diagnostics = snapshot("cluster.yaml", text).diagnostics;
+    let diagnostics = snapshot_with_networks("cluster.yaml", text).diagnostics;
     let surprising = diagnostics.iter().filter(|it| it.severity == Severity::Error && !announced.contains(&named(&it.object)));
     surprising.map(|it| format!("{}: unannounced: {it}", scenario.name)).collect()
 }
@@ -133,22 +149,22 @@ fn listed(snapshot: &Snapshot) -> String {
     snapshot.diagnostics.iter().map(|it| format!("\n    {it}")).collect()
 }
 
-fn check_probe(
-    model: &Model,
-    compiled: &Compiled,
-    nodes: &Nodes,
-    objects: &Objects,
-    probe: &Probe,
-    coverage: &mut Coverage,
-) -> Vec<String> {
+fn check_probe(current: &Current, objects: &Objects, probe: &Probe, coverage: &mut Coverage) -> Vec<String> {
     let mut failures = Vec::new();
+    let model = &current.snapshot.model;
+    let network = probe.network.as_deref().map_or(Some(NetworkId::DEFAULT), |it| model.network_named(it));
+    let judges = network.and_then(|id| Some((id, current.networks.get(&id)?)));
+    let Some((network, (compiled, nodes))) = judges else { return vec![format!("no network {:?}", probe.network)] };
+    let objects = &objects.on_network(probe.network.as_deref());
     let raw = raw_judge::judge(objects, &probe.from, &probe.to, probe.protocol, probe.port);
     if raw.as_ref() != Ok(&probe.expect) {
         failures.push(format!("raw judge says {raw:?}, expected {:?}", probe.expect));
     }
-    match answer(model, &asked(&probe.from, &probe.to, probe.protocol, probe.port)) {
+    let asked = Asked { network, ..asked(&probe.from, &probe.to, probe.protocol, probe.port) };
+    match answer(model, &asked) {
         Err(error) => failures.push(format!("cannot be asked: {error}")),
         Ok(explanation) => {
+            let whole = model;
             let model = &explanation.model;
             let cases = primary(&explanation);
             let mut reach = compiled.reach();
@@ -157,6 +173,7 @@ fn check_probe(
             }
             for case in cases {
                 failures.extend(check_case(model, probe, case));
+                failures.extend(check_beside_others(whole, network, case));
                 failures.extend(same_on_nodes(model, nodes, &case.flow, &Reasoned::of(&case.decision)).err().map(|it| it.text));
                 // A pod that is only asked about was not compiled.
                 let asked_only = model.endpoints.len() != compiled.pod_count();
@@ -176,6 +193,19 @@ pub(crate) fn primary(explanation: &Explanation) -> Vec<&Case> {
         first.entry((case.from.place, case.to.place, case.flow.port)).or_insert(case);
     }
     first.into_values().collect()
+}
+
+/// Endpoints and policies of other networks change nothing, whoever is asked.
+fn check_beside_others(whole: &Model, network: NetworkId, case: &Case) -> Option<String> {
+    let alone = Reasoned::of(&case.decision);
+    // A pod that is only asked about has an id that the whole model does not know, or has given to another.
+    let known = |place| match place {
+        Place::Pod(id) => whole.endpoint(id).is_some_and(|it| it.network() == network),
+        Place::Node(_) | Place::Outside => true,
+    };
+    let asked = known(case.flow.from.place) && known(case.flow.to.place);
+    let others = [by_spec(whole, &case.flow), by_engine(whole, &case.flow)];
+    (asked && others.iter().any(|it| *it != alone)).then(|| format!("{alone:?} on the network alone, {others:?} beside others"))
 }
 
 fn check_case(model: &Model, probe: &Probe, case: &Case) -> Vec<String> {
@@ -227,7 +257,7 @@ pub fn asked(from: &Party, to: &Party, protocol: RawProtocol, port: Option<u16>)
         RawProtocol::Other(number) => Protocol::Other(number),
     };
     let port = port.map_or(PortAsked::None, PortAsked::Number);
-    Asked { from: party(from), to: party(to), protocol, port }
+    Asked { network: NetworkId::DEFAULT, from: party(from), to: party(to), protocol, port }
 }
 
 fn party(party: &Party) -> Named {

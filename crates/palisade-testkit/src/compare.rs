@@ -1,12 +1,15 @@
 //! One question to every judge. Where [`crate::check`] knows the answer, here only their agreement counts.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use palisade_analysis::{Asked, answer, answer_by_family};
 use palisade_engine::{Compiled, Decision, Reach, ReachEnd, decide};
-use palisade_model::{Direction, End, EndpointId, Flow, Model, Path, PerDirection, Place, Reason, Verdict};
+use palisade_model::{Direction, End, EndpointId, Flow, Model, NetworkId, NodeId, Path, PerDirection, Place, PodName, Reason, Verdict};
 use palisade_nft::Origin;
 
+use crate::changes::Incremental;
 use crate::check::{asked, expectation, primary};
 use crate::nodes::Nodes;
 use crate::objects::Objects;
@@ -16,6 +19,8 @@ use crate::scenario::{Expect, Party, RawProtocol};
 /// A connection to ask about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
+    /// `NAMESPACE/NAME` of the network that both ends are on; `None` for the pod network.
+    pub network: Option<String>,
     pub from: Party,
     pub to: Party,
     pub protocol: RawProtocol,
@@ -70,6 +75,9 @@ pub enum Between {
 #[derive(Debug)]
 pub struct Judges<'a> {
     pub(crate) model: &'a Model,
+    pub(crate) network: NetworkId,
+    /// The network alone.
+    pub(crate) view: Cow<'a, Model>,
     pub(crate) reach: Reach<'a>,
     pub(crate) updated: Option<Updated<'a>>,
     pub(crate) nodes: Nodes,
@@ -85,13 +93,22 @@ pub(crate) struct Reasoned {
 }
 
 impl<'a> Judges<'a> {
+    /// `compiled` is one network of the model, and `objects` are those of that network.
     pub fn of(model: &'a Model, compiled: &'a Compiled, objects: Option<&'a Objects>) -> Judges<'a> {
-        Judges { model, reach: compiled.reach(), updated: None, nodes: Nodes::of(model), raw: objects.map(RawCluster::read) }
+        let network = compiled.network();
+        let (view, nodes) = (model.on_network(network), Nodes::of_network(model, network));
+        Judges { model, network, view, reach: compiled.reach(), updated: None, nodes, raw: objects.map(RawCluster::read) }
     }
 
-    /// With one more: what was compiled of another model and has taken in changes until it is that of this one.
-    pub fn and_updated(self, compiled: &'a Compiled) -> Judges<'a> {
-        Judges { updated: Some(Updated { compiled, reach: compiled.reach() }), ..self }
+    /// With a compiled cluster that followed changes from another model to this one.
+    pub fn and_updated(self, incremental: &'a Incremental) -> Judges<'a> {
+        let name = self.network_name();
+        Judges { updated: Updated::of(incremental, name.as_deref()), ..self }
+    }
+
+    /// The name of the network; `None` for the pod network.
+    pub(crate) fn network_name(&self) -> Option<String> {
+        self.model.network(self.network).filter(|_| self.network != NetworkId::DEFAULT).map(|it| it.name.to_string())
     }
 
     /// Asks all of them. The number of connections that were judged.
@@ -103,9 +120,9 @@ impl<'a> Judges<'a> {
 
     /// Those who know the model, also by their reasons.
     fn ask_by_model(&mut self, question: &Question) -> Result<usize, Difference> {
-        let Ok(explanation) = answer_by_family(self.model, &question.asked()) else { return Ok(0) };
+        let Ok(explanation) = answer_by_family(self.model, &self.asked(question)) else { return Ok(0) };
         // A pod that is only asked about was not compiled and has no node.
-        let all_known = explanation.model.endpoints.len() == self.model.endpoints.len();
+        let all_known = explanation.model.endpoints.len() == self.view.endpoints.len();
         for case in &explanation.cases {
             let decided = Reasoned::of(&case.decision);
             same_reasons(&by_spec(&explanation.model, &case.flow), &decided)?;
@@ -120,13 +137,17 @@ impl<'a> Judges<'a> {
         Ok(explanation.cases.len())
     }
 
+    fn asked(&self, question: &Question) -> Asked {
+        Asked { network: self.network, ..question.asked() }
+    }
+
     fn ask_raw(&self, question: &Question) -> Result<(), Difference> {
         let raw = match &self.raw {
             None => return Ok(()),
             Some(Ok(raw)) => raw.judge(&question.from, &question.to, question.protocol, question.port),
             Some(Err(error)) => Err(error.clone()),
         };
-        let product = answer(self.model, &question.asked()).map(|explanation| {
+        let product = answer(self.model, &self.asked(question)).map(|explanation| {
             let verdicts = primary(&explanation).into_iter().map(|case| expectation(case.decision.verdict));
             verdicts.collect::<Vec<Expect>>()
         });
@@ -145,11 +166,26 @@ impl<'a> Judges<'a> {
     }
 }
 
-/// What was brought to a model by changes. Places of pods and nodes are its own.
+/// A compiled cluster that followed changes. Pods and nodes have ids of its own.
 #[derive(Debug)]
 pub(crate) struct Updated<'a> {
-    compiled: &'a Compiled,
+    pods: BTreeMap<&'a PodName, EndpointId>,
+    nodes: BTreeMap<&'a str, NodeId>,
     reach: Reach<'a>,
+}
+
+impl<'a> Updated<'a> {
+    /// None if no object is on the network.
+    fn of(incremental: &'a Incremental, network: Option<&str>) -> Option<Updated<'a>> {
+        let model = incremental.model();
+        let network = network.map_or(Some(NetworkId::DEFAULT), |it| model.network_named(it))?;
+        let Model { endpoints, nodes, .. } = model;
+        Some(Updated {
+            pods: endpoints.iter_ids().filter(|(_, it)| it.network() == network).map(|(id, it)| (&it.name, id)).collect(),
+            nodes: nodes.iter_ids().map(|(id, it)| (it.name.as_ref(), id)).collect(),
+            reach: incremental.of_network(network)?.reach(),
+        })
+    }
 }
 
 impl Updated<'_> {
@@ -175,8 +211,8 @@ impl Updated<'_> {
     /// An end of the model as it is known here.
     fn end(&self, model: &Model, end: &End) -> Option<End> {
         let place = match end.place {
-            Place::Pod(id) => Place::Pod(self.compiled.pod_named(&model.endpoint(id)?.name)?),
-            Place::Node(id) => Place::Node(self.compiled.node_named(&model.node(id)?.name)?),
+            Place::Pod(id) => Place::Pod(*self.pods.get(&model.endpoint(id)?.name)?),
+            Place::Node(id) => Place::Node(*self.nodes.get(model.node(id)?.name.as_ref())?),
             Place::Outside => Place::Outside,
         };
         Some(End { place, address: end.address })
@@ -249,7 +285,7 @@ pub(crate) fn same_as_reached(reach: &Reach<'_>, reached: Option<ReachEnd>, flow
 pub(crate) fn same_on_nodes(model: &Model, nodes: &Nodes, flow: &Flow, decided: &Reasoned) -> Result<(), Difference> {
     let differ = |text: String| Err(Difference { between: Between::DecideAndNodes, text });
     // Nobody gets through with an address that belongs to another.
-    let owned = |end: &End| end.address.is_none_or(|address| model.place_of(address) == end.place);
+    let owned = |end: &End| end.address.is_none_or(|address| model.place_of(flow.network, address) == end.place);
     if !owned(&flow.from) || !owned(&flow.to) {
         return Ok(());
     }
@@ -268,13 +304,14 @@ pub(crate) fn same_on_nodes(model: &Model, nodes: &Nodes, flow: &Flow, decided: 
 }
 
 /// The end at an address, or a pod without one by its name. None for what needs more than that to be found.
-pub(crate) fn end_of(model: &Model, party: &Party) -> Option<End> {
+pub(crate) fn end_of(model: &Model, network: NetworkId, party: &Party) -> Option<End> {
     match party {
-        Party::Address(address) => Some(End { place: model.place_of(*address), address: Some(*address) }),
+        Party::Address(address) => Some(End { place: model.place_of(network, *address), address: Some(*address) }),
         Party::Pod { namespace, name } => {
-            let is_meant = |it: &palisade_model::Endpoint| *it.name.namespace == **namespace && *it.name.name == **name;
-            let at = model.endpoints.iter().position(|it| is_meant(it) && it.addresses.is_empty())?;
-            Some(End { place: Place::Pod(EndpointId(at)), address: None })
+            let is_named = |it: &palisade_model::Endpoint| *it.name.namespace == **namespace && *it.name.name == **name;
+            let mut all = model.endpoints.iter_ids().filter(|(_, it)| it.network() == network && is_named(it));
+            let (id, _) = all.find(|(_, it)| it.addresses.is_empty())?;
+            Some(End { place: Place::Pod(id), address: None })
         }
         Party::Node(_) | Party::Service { .. } => None,
     }
@@ -297,7 +334,8 @@ impl fmt::Display for Question {
             RawProtocol::Other(number) => number.to_string(),
         };
         let port = self.port.map(|port| format!(":{port}")).unwrap_or_default();
-        write!(f, "{} -> {}  {protocol}{port}", shown(&self.from), shown(&self.to))
+        let network = self.network.as_ref().map(|it| format!("@{it}")).unwrap_or_default();
+        write!(f, "{}{network} -> {}{network}  {protocol}{port}", shown(&self.from), shown(&self.to))
     }
 }
 

@@ -2,18 +2,19 @@
 //!
 //! A seed is one cluster: whoever is given the seed of a find sees it again, however many threads found it.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use palisade_engine::{Compiled, compile};
+use palisade_engine::compile_network;
 use palisade_k8s::{CONTROLLER_LABEL, CONTROLLER_NAME};
-use palisade_model::{Model, PolicyKind, Severity};
+use palisade_model::{Model, NetworkId, PolicyKind, Severity};
 
-use crate::changes::World;
-use crate::check::snapshot;
+use crate::changes::{Incremental, World};
+use crate::check::{snapshot, snapshot_with_networks};
 use crate::compare::{Between, Difference, Found, Judges, Question};
 use crate::generate::{Generated, generate};
 use crate::objects::Objects;
@@ -99,12 +100,14 @@ pub fn one(seed: u64, times: &mut Times) -> Result<usize, Find> {
 
 /// All questions about one cluster, and all pairs of its ends.
 fn examine(generated: &Generated, seed: u64, times: &mut Times) -> Result<usize, Box<Found>> {
+    let times = RefCell::new(times);
     with_judges(&generated.objects, seed, |judges| {
         let mut flows = 0;
-        for question in &generated.questions {
+        let asked = generated.questions.iter().filter(|it| it.network == judges.network_name()).cloned().collect::<Vec<_>>();
+        for question in &asked {
             flows += judges.ask(question).map_err(|it| Found::by(question.clone(), it))?;
         }
-        let pairs = judges.ask_pairs(&mut Random::new(seed), TRAFFIC, times);
+        let pairs = judges.ask_pairs(&mut Random::new(seed), TRAFFIC, &mut times.borrow_mut());
         Ok(flows + pairs?)
     })
 }
@@ -112,7 +115,7 @@ fn examine(generated: &Generated, seed: u64, times: &mut Times) -> Result<usize,
 /// One question in every way it can be asked.
 fn ask(objects: &Objects, seed: u64, question: Option<&Question>) -> Result<(), Difference> {
     let asked = with_judges(objects, seed, |judges| {
-        let Some(question) = question else { return Ok(0) };
+        let Some(question) = question.filter(|it| it.network == judges.network_name()) else { return Ok(0) };
         let same = judges.ask(question).and_then(|flows| Ok(flows + judges.ask_directly(question)?));
         same.map_err(Found::by_any)
     });
@@ -120,13 +123,19 @@ fn ask(objects: &Objects, seed: u64, question: Option<&Question>) -> Result<(), 
 }
 
 /// A judge that panics differs from all others.
-fn with_judges(objects: &Objects, seed: u64, ask: impl FnOnce(&mut Judges<'_>) -> Result<usize, Box<Found>>) -> Result<usize, Box<Found>> {
+fn with_judges(objects: &Objects, seed: u64, ask: impl Fn(&mut Judges<'_>) -> Result<usize, Box<Found>>) -> Result<usize, Box<Found>> {
     let asked = catch_unwind(AssertUnwindSafe(|| {
-        let model = snapshot("cluster.json", &objects.to_json()).model;
+        let model = snapshot_with_networks("cluster.json", &objects.to_json()).model;
         every_policy_counts(&model, objects).map_err(Found::by_any)?;
-        let compiled = compile(&model);
         let updated = updated(seed, &model);
-        ask(&mut Judges::of(&model, &compiled, Some(objects)).and_updated(&updated))
+        let mut flows = 0;
+        for network in model.network_ids() {
+            let compiled = compile_network(&model, network);
+            let name = model.network(network).filter(|_| network != NetworkId::DEFAULT).map(|it| it.name.as_ref());
+            let objects = objects.on_network(name);
+            flows += ask(&mut Judges::of(&model, &compiled, Some(&objects)).and_updated(&updated))?;
+        }
+        Ok(flows)
     }));
     asked.unwrap_or_else(|panic| {
         let message = panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
@@ -138,19 +147,19 @@ fn with_judges(objects: &Objects, seed: u64, ask: impl FnOnce(&mut Judges<'_>) -
 const BEFORE: u64 = 1 << 40;
 
 /// What was compiled of another cluster, lost some of its objects, and then took in all changes to this model, each time in random order.
-fn updated(seed: u64, model: &Model) -> Compiled {
+fn updated(seed: u64, model: &Model) -> Incremental {
     let random = &mut Random::new(seed);
-    let mut world = World::of(&snapshot("before.json", &generate(seed.wrapping_add(BEFORE)).objects.to_json()).model);
-    let mut compiled = compile(&world.model());
+    let mut world = World::of(&snapshot_with_networks("before.json", &generate(seed.wrapping_add(BEFORE)).objects.to_json()).model);
+    let mut incremental = Incremental::of(&world, seed);
     let (nothing, target) = (World::default(), World::of(model));
     let all = world.objects(&nothing, random);
     for object in all.iter().take(random.below(all.len() + 1)) {
-        world.step(object, &nothing, &mut compiled);
+        incremental.step(&mut world, object, &nothing);
     }
     for object in world.objects(&target, random) {
-        world.step(&object, &target, &mut compiled);
+        incremental.step(&mut world, &object, &target);
     }
-    compiled
+    incremental
 }
 
 /// What is generated is never refused; policies of other controllers do not count.

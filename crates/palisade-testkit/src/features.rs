@@ -7,8 +7,8 @@ use std::net::IpAddr;
 
 use palisade_engine::selects;
 use palisade_model::{
-    Action, Direction, Endpoint, IpBlock, LabelSelector, Labels, Model, NamespaceSet, Operator, Peer, PeerSet, Place, Policy, PortMatch,
-    PortSet, Rule, Subject, Tier,
+    Action, Direction, Endpoint, IpBlock, LabelSelector, Labels, Model, NamespaceSet, NetworkId, Operator, Peer, PeerSet, Place, Policy,
+    PortMatch, PortSet, Rule, Subject, Tier,
 };
 
 /// Every feature by name, and whether this cluster has it.
@@ -23,6 +23,7 @@ pub fn features(model: &Model) -> Features {
     ports(model, &mut features);
     cluster(model, &mut features);
     order(model, &mut features);
+    networks(model, &mut features);
     relations::kinds(model, &mut features);
     relations::relations(model, &mut features);
     features
@@ -211,10 +212,32 @@ fn cluster(model: &Model, features: &mut Features) {
         Peer::Pods { .. } | Peer::Relative(_) | Peer::Networks(_) | Peer::Domains(_) | Peer::Unreadable => false,
     };
     note(features, "a node that a rule means", peers(model).any(|(.., it)| meant(it)));
-    let owned = |it: &Endpoint| it.addresses.iter().all(|address| matches!(model.place_of(*address), Place::Pod(_)));
+    let owned = |it: &Endpoint| it.addresses.iter().all(|address| matches!(model.place_of(NetworkId::DEFAULT, *address), Place::Pod(_)));
     note(features, "pods whose addresses are pods'", pods().all(owned));
     note(features, "a Service", !model.services.is_empty());
     note(features, "a completed pod", !model.completed.is_empty());
+}
+
+/// Networks besides the pod network. Only a model that was read with them has any.
+fn networks(model: &Model, features: &mut Features) {
+    let attached = || model.endpoints.iter().filter(|it| it.network() != NetworkId::DEFAULT);
+    let has = |it: &Endpoint, network: NetworkId, address: &IpAddr| it.network() == network && it.addresses.contains(address);
+    let elsewhere = |it: &Endpoint| {
+        let others = || model.endpoints.iter().filter(|other| other.name != it.name);
+        it.addresses.iter().any(|address| others().any(|other| has(other, NetworkId::DEFAULT, address)))
+    };
+    note(features, "an address of two pods on two networks", attached().any(elsewhere));
+    let of_node = |it: &Endpoint| it.addresses.iter().any(|address| model.nodes.iter().any(|node| node.addresses.contains(address)));
+    note(features, "an address of a node on a network without nodes", attached().any(of_node));
+    note(features, "two interfaces on one network", attached().any(|it| it.interfaces().len() > 1));
+    let selected = |it: &Endpoint| model.policies.iter().any(|policy| selects(model, policy, it));
+    note(features, "a policy that selects an endpoint off the pod network", attached().any(selected));
+    let both = |it: &Policy| model.policies.iter().any(|other| other.origin == it.origin && other.network != it.network);
+    note(features, "a policy for two networks", model.policies.iter().any(both));
+    let has_default = |it: &Endpoint| {
+        model.endpoints.iter().any(|other| other.name == it.name && other.network() != it.network() && selected(other) && !selected(it))
+    };
+    note(features, "a pod that policies select on one network only", attached().any(has_default));
 }
 
 /// Policies that only their names put in order, and tiers that meet.

@@ -9,6 +9,7 @@ mod cluster_network_policy;
 mod flow;
 mod kep_2091;
 mod network_policy;
+mod networks;
 mod vocabulary;
 
 use serde_json::{Value, json};
@@ -43,6 +44,7 @@ pub fn generate(seed: u64) -> Generated {
         add_admin_network_policies(random, &mut objects);
     }
     log_what_some_accept(&mut objects);
+    networks::attach(&mut Random::new(seed ^ NETWORKS), &mut objects);
     let questions = (0..QUESTIONS).filter_map(|_| flow::question(random, &cluster)).collect();
     Generated { objects: Objects(objects), questions }
 }
@@ -93,6 +95,9 @@ fn log_what_some_accept(objects: &mut [Value]) {
 }
 
 const QUESTIONS: usize = 60;
+
+/// Makes choices about networks of their own, so that a seed gives the same cluster as without networks.
+const NETWORKS: u64 = 0x6e65_7477_6f72_6b73;
 
 #[cfg(test)]
 mod tests {

@@ -138,6 +138,7 @@ impl Way {
             destination: self.destination,
             protocol,
             port,
+            source_port: None,
             state: CtState::New,
             priority: 3,
             source_is_local: false,

@@ -10,7 +10,8 @@
 //! - [`generate`] makes random clusters and questions, [`shrink`] makes what they find small, [`random`] makes it happen again.
 //! - [`interleaved`] runs a planned change of a ruleset with a packet at every moment of it, [`journeys`] are these packets.
 //! - [`mutate`] breaks manifests, as text and as objects.
-//! - [`nodes`] sends connections through the rulesets of the nodes on their way.
+//! - [`networks`] are the raw objects of one network alone.
+//! - [`nodes`] sends connections through the rulesets of the nodes, or of the pods, on their way.
 //! - [`pods`] of a model, two by two, and what their workloads are called.
 //! - [`scenario`] reads a folder of `scenarios/` into probes and steps; it does not read the cluster.
 //! - [`objects`] is the raw cluster: JSON values that the steps of a scenario change, at their [`paths`].
@@ -28,6 +29,7 @@ pub mod generate;
 pub mod interleaved;
 pub mod journeys;
 pub mod mutate;
+pub mod networks;
 pub mod nodes;
 pub mod objects;
 pub mod pairs;

@@ -1,13 +1,14 @@
-//! Sends a connection through the rulesets of the nodes on its way, by interpreting them.
+//! Sends a connection through the rulesets on its way, by interpreting them: those of nodes, and on networks that nodes do not see those of pods.
 //!
 //! Pods that no node is known for are spread over two nodes of their own, so that each scenario crosses a fabric.
 
 use std::collections::BTreeMap;
 
-use palisade_engine::compile;
-use palisade_model::{EndpointId, Family, Flow, Model, Node, NodeId, Path, Place};
+use palisade_engine::compile_network;
+use palisade_model::{Direction, EndpointId, Enforcement, Family, Flow, Model, NetworkId, Node, NodeId, Path, Place, PodName};
 use palisade_nft::{
-    At, Audit, CtState, Ids, LinkName, NodeView, Origin, Packet, PodLinks, Ruleset, Traced, Unknown, Would, audit, lower, trace,
+    At, Audit, CtState, Ids, LinkName, NodeView, Origin, Packet, PodLinks, Ruleset, Space, Traced, Unknown, Would, audit, lower,
+    lower_pods, trace,
 };
 
 /// The nodes of a cluster with their rulesets.
@@ -15,6 +16,9 @@ use palisade_nft::{
 pub struct Nodes {
     model: Model,
     rulesets: Vec<Ruleset>,
+    /// Rulesets in the namespaces of pods, on a network that is enforced there.
+    pods: BTreeMap<EndpointId, Ruleset>,
+    enforcement: Enforcement,
     /// What audited policies would do, if there are any.
     audits: Vec<Option<Audit>>,
 }
@@ -30,29 +34,48 @@ pub struct Passed {
 }
 
 impl Nodes {
-    /// Lowers a model for each of its nodes.
+    /// Lowers the pod network of a model for each of its nodes.
     pub fn of(model: &Model) -> Nodes {
-        let mut model = model.clone();
+        Nodes::of_network(model, NetworkId::DEFAULT)
+    }
+
+    /// Lowers a network of a model.
+    pub fn of_network(model: &Model, network: NetworkId) -> Nodes {
+        let mut model = model.on_network(network).into_owned();
         let first = model.nodes.len();
         for name in ["fabric-1", "fabric-2"] {
             let labels = palisade_model::Labels::default();
             model.nodes.push(Node { name: name.into(), labels, addresses: Vec::new(), host_pods: Vec::new(), assumed: true });
         }
-        for (at, endpoint) in model.endpoints.iter_mut().enumerate() {
-            endpoint.node = endpoint.node.or(Some(NodeId(first + at % 2)));
+        let ids: Vec<EndpointId> = model.endpoints.ids().collect();
+        for (at, id) in ids.into_iter().enumerate() {
+            model.endpoints.get_mut(id).into_iter().for_each(|it| it.node = it.node.or(Some(NodeId(first + at % 2))));
         }
         // One `Ids` for all: a cluster would have one for each node, and numbers mean nothing across nodes.
-        let (mut ids, compiled) = (Ids::default(), compile(&model));
+        let (mut ids, compiled) = (Ids::default(), compile_network(&model, network));
         let views = (0..model.nodes.len()).map(|at| view(&model, NodeId(at)));
         let rulesets = views.map(|view| lower(&model, &compiled, &view, &mut ids)).collect();
+        let spaces = (0..model.nodes.len()).flat_map(|at| lower_pods(&model, &compiled, NodeId(at), &mut ids).tables);
+        let named: BTreeMap<PodName, EndpointId> = model.endpoints.iter_ids().map(|(id, it)| (it.name.clone(), id)).collect();
+        let pods = spaces.filter_map(|(id, ruleset)| match id.space {
+            Space::Host => None,
+            Space::Pod { pod, .. } => Some((*named.get(&pod)?, ruleset)),
+        });
+        let pods = pods.collect();
+        let enforcement = model.network(network).map_or(Enforcement::HostHooks, |it| it.enforcement.clone());
         let mut ids = Ids::default();
         let audits = (0..model.nodes.len()).map(|at| audit(&model, NodeId(at), &mut ids)).collect();
-        Nodes { model, rulesets, audits }
+        Nodes { model, rulesets, pods, enforcement, audits }
     }
 
     /// The rulesets, in the order of the model's nodes; the last two are those of the fabric.
     pub fn rulesets(&self) -> &[Ruleset] {
         &self.rulesets
+    }
+
+    /// The rulesets in the namespaces of pods, by endpoint.
+    pub fn pods(&self) -> &BTreeMap<EndpointId, Ruleset> {
+        &self.pods
     }
 
     /// The audits, in the same order.
@@ -89,6 +112,9 @@ impl Nodes {
     /// Sends one connection on its way. None where an address is missing or no packet crosses a node.
     pub fn pass(&self, flow: &Flow) -> Result<Option<Passed>, String> {
         let Some(packet) = first_packet(flow) else { return Ok(None) };
+        if self.enforcement == Enforcement::PodNamespace {
+            return self.pass_pods(flow, &packet);
+        }
         let mut passed = Passed { accepted: true, comments: Vec::new(), dropped_by: None };
         for (node, at) in self.way(flow) {
             let ruleset = self.rulesets.get(node.0).ok_or("a node without a ruleset")?;
@@ -96,8 +122,8 @@ impl Nodes {
             passed.comments.extend(comments);
             // Policy reads the number, so whatever it was before policy does not matter.
             let after_policy = match at {
-                At::Ingress { .. } => false,
-                At::Forward | At::Input => true,
+                At::Frame { .. } | At::Ingress { .. } => false,
+                At::Forward | At::Input | At::Output => true,
             };
             if accepted && after_policy && priority != 0 {
                 return Err(format!("the number {priority} is left in the packet"));
@@ -105,6 +131,35 @@ impl Nodes {
             if !accepted {
                 passed.accepted = false;
                 passed.dropped_by = origins.last().and_then(|it| ruleset.origins.get(it)).cloned();
+                break;
+            }
+        }
+        Ok(Some(passed))
+    }
+
+    /// The rulesets of pods in order. In the hook `forward` each must do the same as in the hook for the pod's own processes.
+    fn pass_pods(&self, flow: &Flow, packet: &Packet) -> Result<Option<Passed>, String> {
+        let mut passed = Passed { accepted: true, comments: Vec::new(), dropped_by: None };
+        for (place, direction) in [(flow.from.place, Direction::Egress), (flow.to.place, Direction::Ingress)] {
+            let Place::Pod(id) = place else { continue };
+            let interface = self.model.endpoint(id).and_then(|it| it.interfaces().last()).map(ToString::to_string);
+            let Some((ruleset, interface)) = self.pods.get(&id).zip(interface) else { return Ok(None) };
+            let (at, from_link, to_link) = match direction {
+                Direction::Egress => (At::Output, None, Some(interface)),
+                Direction::Ingress => (At::Input, Some(interface), None),
+            };
+            let seen = |at| Packet { at, from_link: from_link.clone(), to_link: to_link.clone(), ..packet.clone() };
+            let [own, forwarded] = [trace(ruleset, &seen(at))?, trace(ruleset, &seen(At::Forward))?];
+            if (own.accepted, &own.origins) != (forwarded.accepted, &forwarded.origins) {
+                return Err(format!("{own:?}, but {forwarded:?} if it is forwarded"));
+            }
+            if own.accepted && own.priority != 0 {
+                return Err(format!("the number {} is left in the packet", own.priority));
+            }
+            passed.comments.extend(own.comments);
+            if !own.accepted {
+                passed.accepted = false;
+                passed.dropped_by = own.origins.last().and_then(|it| ruleset.origins.get(it)).cloned();
                 break;
             }
         }
@@ -161,6 +216,7 @@ fn first_packet(flow: &Flow) -> Option<Packet> {
         destination,
         protocol: flow.protocol.number(Family::of(source)),
         port: flow.port,
+        source_port: None,
         state: CtState::New,
         // As a sender might set it: no class may be chosen by it.
         priority: 3,
@@ -187,14 +243,16 @@ fn view(model: &Model, node: NodeId) -> NodeView {
 }
 
 fn links(model: &Model, node: NodeId) -> BTreeMap<EndpointId, String> {
-    let here = model.endpoints.iter().enumerate().filter(|(_, it)| it.node == Some(node));
-    here.map(|(at, _)| (EndpointId(at), link(EndpointId(at)))).collect()
+    let here = model.endpoints.iter_ids().filter(|(_, it)| it.node == Some(node));
+    here.map(|(id, _)| (id, link(id))).collect()
 }
 
 #[cfg(test)]
 mod tests {
+
     use std::net::IpAddr;
 
+    use palisade_engine::compile;
     use palisade_nft::{Change, Guard, MapKind};
 
     use super::*;
@@ -218,6 +276,7 @@ mod tests {
             destination: destination.parse().unwrap(),
             protocol: 17,
             port: Some(53),
+            source_port: None,
             state: CtState::New,
             priority: 0,
             source_is_local: false,
@@ -232,7 +291,7 @@ mod tests {
     fn only_a_pods_own_addresses_come_in_by_its_link() {
         let model = snapshot("cluster.yaml", PODS).model;
         assert_eq!(model.endpoints.len(), 3, "{model:?}");
-        let owner = match model.place_of("10.0.0.1".parse().unwrap()) {
+        let owner = match model.place_of(NetworkId::DEFAULT, "10.0.0.1".parse().unwrap()) {
             Place::Pod(id) => id,
             place @ (Place::Node(_) | Place::Outside) => panic!("{place:?}"),
         };

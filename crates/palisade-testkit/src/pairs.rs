@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use palisade_model::{End, Flow, Model, Path, Place, PortMatch, PortProtocol, PortSet, Verdict};
+use palisade_model::{End, Flow, Model, NetworkId, Path, Place, PortMatch, PortProtocol, PortSet, Verdict};
 
 use crate::check::expectation;
 use crate::compare::{
@@ -49,9 +49,9 @@ struct Pair<'p> {
 impl Judges<'_> {
     /// Asks about all pairs, each with so much traffic, drawn from what policy tells apart. The number of flows, or the first one that is judged differently.
     pub fn ask_pairs(&mut self, random: &mut Random, each: usize, times: &mut Times) -> Result<usize, Box<Found>> {
-        let parties = parties(random, self.model);
-        let ends: Vec<(&Party, End)> = parties.iter().filter_map(|it| Some((it, end_of(self.model, it)?))).collect();
-        let traffic = traffic(self.model);
+        let parties = parties(random, &self.view);
+        let ends: Vec<(&Party, End)> = parties.iter().filter_map(|it| Some((it, end_of(self.model, self.network, it)?))).collect();
+        let traffic = traffic(&self.view);
         let mut pairs = Vec::with_capacity(ends.len() * ends.len());
         for from in &ends {
             for to in ends.iter().filter(|to| can_meet(&from.1, &to.1)) {
@@ -64,7 +64,7 @@ impl Judges<'_> {
 
     /// Asks about one flow in the same way; nobody, if its ends are not found by address.
     pub fn ask_directly(&mut self, question: &Question) -> Result<usize, Difference> {
-        let (Some(from), Some(to)) = (end_of(self.model, &question.from), end_of(self.model, &question.to)) else { return Ok(0) };
+        let (Some(from), Some(to)) = (self.end(&question.from), self.end(&question.to)) else { return Ok(0) };
         if !can_meet(&from, &to) {
             return Ok(0);
         }
@@ -73,8 +73,21 @@ impl Judges<'_> {
         self.judge(&[pair], &mut Times::default()).map_err(|found| found.difference)
     }
 
+    fn end(&self, party: &Party) -> Option<End> {
+        end_of(self.model, self.network, party)
+    }
+
+    /// A question that shows a difference names its network.
     fn judge(&mut self, pairs: &[Pair<'_>], times: &mut Times) -> Result<usize, Box<Found>> {
-        let flows: Vec<Vec<Flow>> = pairs.iter().map(flows).collect();
+        self.judge_pairs(pairs, times).map_err(|mut found| {
+            let name = self.network_name();
+            found.question.iter_mut().for_each(|it| it.network.clone_from(&name));
+            found
+        })
+    }
+
+    fn judge_pairs(&mut self, pairs: &[Pair<'_>], times: &mut Times) -> Result<usize, Box<Found>> {
+        let flows: Vec<Vec<Flow>> = pairs.iter().map(|it| flows(self.network, it)).collect();
         let model = self.model;
         let spec: Vec<Vec<Reasoned>> = timed(&mut times.spec, || each(&flows, |flow| by_spec(model, flow)));
         let decided: Vec<Vec<Reasoned>> = timed(&mut times.decide, || each(&flows, |flow| by_engine(model, flow)));
@@ -159,11 +172,11 @@ fn each<T>(flows: &[Vec<Flow>], judge: impl Fn(&Flow) -> T) -> Vec<Vec<T>> {
     flows.iter().map(|flows| flows.iter().map(&judge).collect()).collect()
 }
 
-fn flows(pair: &Pair<'_>) -> Vec<Flow> {
+fn flows(network: NetworkId, pair: &Pair<'_>) -> Vec<Flow> {
     let flow = |at| {
         let asked = pair.question(at).asked();
         let (_, port) = pair.traffic.get(at).copied().unwrap_or((RawProtocol::Icmp, None));
-        Flow { from: pair.from.1, to: pair.to.1, protocol: asked.protocol, port, path: Path::Direct }
+        Flow { network, from: pair.from.1, to: pair.to.1, protocol: asked.protocol, port, path: Path::Direct }
     };
     (0..pair.traffic.len()).map(flow).collect()
 }
@@ -171,20 +184,20 @@ fn flows(pair: &Pair<'_>) -> Vec<Flow> {
 impl Pair<'_> {
     fn question(&self, at: usize) -> Question {
         let (protocol, port) = self.traffic.get(at).copied().unwrap_or((RawProtocol::Icmp, None));
-        Question { from: self.from.0.clone(), to: self.to.0.clone(), protocol, port }
+        Question { network: None, from: self.from.0.clone(), to: self.to.0.clone(), protocol, port }
     }
 }
 
 /// Connections between all pairs of a model's ends, each with so much traffic, as `ask_pairs` asks about them.
 pub fn all_flows(random: &mut Random, model: &Model, each: usize) -> Vec<Flow> {
     let parties = parties(random, model);
-    let ends: Vec<(&Party, End)> = parties.iter().filter_map(|it| Some((it, end_of(model, it)?))).collect();
+    let ends: Vec<(&Party, End)> = parties.iter().filter_map(|it| Some((it, end_of(model, NetworkId::DEFAULT, it)?))).collect();
     let traffic = traffic(model);
     let mut all = Vec::new();
     for from in &ends {
         for to in ends.iter().filter(|to| can_meet(&from.1, &to.1)) {
             let traffic = (0..each).filter_map(|_| random.pick(&traffic).copied()).collect();
-            all.extend(flows(&Pair { from: *from, to: *to, traffic }));
+            all.extend(flows(NetworkId::DEFAULT, &Pair { from: *from, to: *to, traffic }));
         }
     }
     all

@@ -31,6 +31,8 @@ pub enum Line {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
+    /// `NAMESPACE/NAME` of the network that both ends are on; `None` for the pod network.
+    pub network: Option<String>,
     pub from: Party,
     pub to: Party,
     pub protocol: RawProtocol,
@@ -105,6 +107,11 @@ impl Scenario {
         Ok(Scenario { name: name.to_owned(), dir: dir.to_owned(), lines })
     }
 
+    /// Whether some probe is about a network other than the pod network.
+    pub fn has_networks(&self) -> bool {
+        self.lines.iter().any(|(_, line)| matches!(line, Line::Probe(Probe { network: Some(_), .. })))
+    }
+
     /// The path of the manifests the scenario starts from.
     pub fn cluster(&self) -> PathBuf {
         self.dir.join("cluster.yaml")
@@ -151,9 +158,14 @@ fn parse_line(text: &str, dir: &Path) -> Result<Option<Line>, String> {
         ["step", step @ ..] => Line::Step(parse_step(step, dir)?),
         [from, "->", to, protocol, expect, reasons @ ..] => {
             let (protocol, port) = parse_protocol(protocol)?;
+            let ((from_party, network), (to_party, other)) = (parse_end(from)?, parse_end(to)?);
+            if network != other {
+                return Err(format!("`{from}` and `{to}` are on two networks"));
+            }
             let mut probe = Probe {
-                from: parse_party(from)?,
-                to: parse_party(to)?,
+                network,
+                from: from_party,
+                to: to_party,
                 protocol,
                 port,
                 expect: parse_expect(expect)?,
@@ -248,6 +260,18 @@ fn parse_key(text: &str) -> Result<ObjectKey, String> {
     Ok(ObjectKey { kind: kind.to_lowercase(), namespace: namespace.map(str::to_owned), name: name.to_owned() })
 }
 
+/// A party and its network: `shop/web@blue` is on the network `blue` of its own namespace, `shop/web@infra/blue` on that of another.
+fn parse_end(text: &str) -> Result<(Party, Option<String>), String> {
+    let Some((party, network)) = text.split_once('@') else { return Ok((parse_party(text)?, None)) };
+    let party = parse_party(party)?;
+    let full = match (network.split('/').collect::<Vec<&str>>().as_slice(), &party) {
+        ([namespace, name], _) if !namespace.is_empty() && !name.is_empty() => network.to_owned(),
+        ([name], Party::Pod { namespace, .. }) if !name.is_empty() => format!("{namespace}/{name}"),
+        _ => return Err(format!("`{text}`: not a network behind `@`")),
+    };
+    Ok((party, Some(full)))
+}
+
 fn parse_party(text: &str) -> Result<Party, String> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Ok(Party::Address(address));
@@ -325,6 +349,7 @@ mod tests {
     #[test]
     fn a_hash_inside_a_reason_is_not_a_comment() {
         let expected = Probe {
+            network: None,
             from: Party::Pod { namespace: "x".into(), name: "a".into() },
             to: Party::Service { namespace: "y".into(), name: "web".into() },
             protocol: RawProtocol::Tcp,
@@ -363,6 +388,15 @@ mod tests {
     }
 
     #[test]
+    fn a_network_follows_the_party() {
+        let a = || Party::Pod { namespace: "x".into(), name: "a".into() };
+        assert_eq!(parse_end("x/a"), Ok((a(), None)));
+        assert_eq!(parse_end("x/a@blue"), Ok((a(), Some("x/blue".into()))));
+        assert_eq!(parse_end("x/a@y/blue"), Ok((a(), Some("y/blue".into()))));
+        assert_eq!(parse_end("10.0.0.1@y/blue"), Ok((Party::Address("10.0.0.1".parse().unwrap()), Some("y/blue".into()))));
+    }
+
+    #[test]
     fn only_protocols_with_ports_take_and_need_one() {
         assert_eq!(parse_protocol("icmp"), Ok((RawProtocol::Icmp, None)));
         assert_eq!(parse_protocol("47"), Ok((RawProtocol::Other(47), None)));
@@ -380,6 +414,10 @@ mod tests {
             "x/a -> y/b tcp:80 deny because",
             "x/a -> y/b tcp:80 deny egress=a egress=b",
             "svc/x/a -> y/b tcp:80 deny",
+            "x/a@blue -> y/b tcp:80 deny",
+            "x/a@blue -> y/b@blue tcp:80 deny",
+            "x/a@blue -> 10.0.0.1@blue tcp:80 deny",
+            "x/a@ -> x/b@ tcp:80 deny",
             "step delete",
             "step apply absent.yaml",
             "step relabel pod/x/a",
@@ -394,7 +432,8 @@ mod tests {
 
     #[test]
     fn folders_are_read_in_order_and_errors_name_the_line() {
-        let root = std::env::temp_dir().join(format!("palisade-scenarios-{}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
         let write = |path: &str, text: &str| {
             let path = root.join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -405,13 +444,13 @@ mod tests {
             write(&format!("{name}/cluster.yaml"), "");
             write(&format!("{name}/expect.txt"), "\nx/a -> 192.0.2.1 icmp accept\n");
         }
-        let scenarios = all(&root).unwrap();
+        let scenarios = all(root).unwrap();
         write("c/expect.txt", "");
-        let without_cluster = all(&root).unwrap_err();
+        let without_cluster = all(root).unwrap_err();
         write("c/cluster.yaml", "");
         write("c/expect.txt", "# fine\nnonsense\n");
-        let without_sense = all(&root).unwrap_err();
-        fs::remove_dir_all(&root).unwrap();
+        let without_sense = all(root).unwrap_err();
+        fs::remove_dir_all(root).unwrap();
 
         let found: Vec<_> = scenarios.iter().map(|it| (it.name.as_str(), it.lines.len(), it.lines[0].0)).collect();
         assert_eq!(found, [("a", 1, 2), ("b", 1, 2)]);

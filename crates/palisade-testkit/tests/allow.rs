@@ -13,7 +13,7 @@ use palisade_analysis::diff::Group;
 use palisade_analysis::{Asked, Party, PortAsked, answer_by_family};
 use palisade_engine::{PortSetId, decide, selects};
 use palisade_k8s::{Controller, Index, ObjectKey, Snapshot, Text};
-use palisade_model::{Direction, Endpoint, Flow, Model, Path, Place, PolicyRef, Protocol, Tier, Verdict};
+use palisade_model::{Direction, Endpoint, Flow, Model, NetworkId, Path, Place, PolicyRef, Protocol, Tier, Verdict};
 use palisade_report::allow::{allowed, yaml};
 use palisade_report::{explained, v1};
 use palisade_testkit::generate::generate;
@@ -44,7 +44,7 @@ fn party(random: &mut Random, model: &Model) -> Party {
     if random.percent(15) {
         return Party::Address(random.of(["203.0.113.7", "10.0.0.9", "2001:db8::7"]).parse().unwrap());
     }
-    let endpoint = model.endpoints.get(random.below(model.endpoints.len())).unwrap();
+    let endpoint = model.endpoints.iter().nth(random.below(model.endpoints.len())).unwrap();
     let namespace = endpoint.name.namespace.to_string();
     match random.percent(25) {
         true => Party::Labels { namespace, labels: endpoint.labels.clone() },
@@ -54,7 +54,13 @@ fn party(random: &mut Random, model: &Model) -> Party {
 
 fn question(random: &mut Random, model: &Model) -> Asked {
     let (protocol, port) = random.of(TRAFFIC);
-    Asked { from: party(random, model), to: party(random, model), protocol, port: port.map_or(PortAsked::None, PortAsked::Number) }
+    Asked {
+        network: NetworkId::DEFAULT,
+        from: party(random, model),
+        to: party(random, model),
+        protocol,
+        port: port.map_or(PortAsked::None, PortAsked::Number),
+    }
 }
 
 fn has(allowance: &Allowance, group: &Group, endpoint: &Endpoint) -> bool {
@@ -69,7 +75,7 @@ fn check_others(seed: u64, allowance: &Allowance, after: &Model, isolation: Isol
     changed.policies = after.policies.clone();
     for (from, to) in pairs(before) {
         for (protocol, port) in TRAFFIC {
-            let flow = Flow { from, to, protocol, port, path: Path::Direct };
+            let flow = Flow { network: NetworkId::DEFAULT, from, to, protocol, port, path: Path::Direct };
             let (was, is) = (decide(before, &flow).verdict, decide(&changed, &flow).verdict);
             let (a, b) = (pod(before, &from).unwrap(), pod(before, &to).unwrap());
             let same =

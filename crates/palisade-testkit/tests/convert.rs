@@ -6,7 +6,7 @@ use palisade_analysis::convert::{Converted, Objects, Target, Unsayable, Weight, 
 use palisade_analysis::diff::{Filter, Version};
 use palisade_engine::compile;
 use palisade_k8s::Beside;
-use palisade_model::{Model, Policy, Severity};
+use palisade_model::{Model, Policy, Severity, SharedList};
 use palisade_report::manifest::manifest;
 use palisade_testkit::check::snapshot;
 use palisade_testkit::generate::generate;
@@ -76,7 +76,7 @@ fn read_back(converted: &Converted, seed: u64) {
         let read = snapshot("written", &text);
         let errors: Vec<_> = read.diagnostics.iter().filter(|it| it.severity == Severity::Error).collect();
         assert!(errors.is_empty(), "seed {seed}: {text}\n{errors:#?}");
-        assert_eq!(read.model.policies.as_slice(), std::slice::from_ref(&written.policy), "seed {seed}: {text}");
+        assert_eq!(read.model.policies.iter().collect::<Vec<_>>(), [&written.policy], "seed {seed}: {text}");
     }
 }
 
@@ -86,7 +86,8 @@ fn same_reach(model: &Model, converted: &Converted, target: &str, seed: u64) {
     let (mut before, mut after) = (before.reach(), after.reach());
     let mut old = Version { model, reach: &mut before };
     let diff = Version { model: &new, reach: &mut after }.changes_since(&mut old, &Filter::default());
-    let told = |policies: &[Policy]| policies.iter().map(|it| manifest(it, &Beside::default()).yaml()).collect::<Vec<_>>().join("---\n");
+    let told =
+        |policies: &SharedList<Policy>| policies.iter().map(|it| manifest(it, &Beside::default()).yaml()).collect::<Vec<_>>().join("---\n");
     assert!(
         diff.changes.is_empty(),
         "seed {seed} to {target}: {:#?}\n{:#?}\nbefore:\n{}\nafter:\n{}",

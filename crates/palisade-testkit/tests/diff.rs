@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use palisade_analysis::diff::{Between, Change, Diff, Filter, Group, Verb, Version};
 use palisade_engine::{compile, decide};
-use palisade_model::{End, Endpoint, EndpointId, Family, Flow, Model, Path, Place, PodName, Protocol, Reason, Verdict};
+use palisade_model::{End, Endpoint, EndpointId, Family, Flow, Model, NetworkId, Path, Place, PodName, Protocol, Reason, Verdict};
 use palisade_testkit::check::snapshot;
 use palisade_testkit::generate::generate;
 use palisade_testkit::objects::Objects;
@@ -102,7 +102,7 @@ fn ends(model: &Model, at: usize) -> Vec<(Option<Family>, End)> {
 }
 
 fn verdict(model: &Model, from: End, to: End, (protocol, port): Traffic) -> Verdict {
-    decide(model, &Flow { from, to, protocol, port, path: Path::Direct }).verdict
+    decide(model, &Flow { network: NetworkId::DEFAULT, from, to, protocol, port, path: Path::Direct }).verdict
 }
 
 /// Verdicts by family between all ends of the one and of the other.
@@ -248,8 +248,9 @@ impl Case<'_> {
         for address in ["10.1.255.255", "203.0.113.9", "0.0.0.0", "fd00::1", "2001:db8::1"] {
             let address: IpAddr = address.parse().unwrap();
             // What somebody of the cluster has is not outside.
-            let is_known =
-                |it: &Model| it.place_of(address) != Place::Outside || it.services.iter().any(|it| it.addresses().contains(&address));
+            let is_known = |it: &Model| {
+                it.place_of(NetworkId::DEFAULT, address) != Place::Outside || it.services.iter().any(|it| it.addresses().contains(&address))
+            };
             if [self.old, self.new].into_iter().any(is_known) {
                 continue;
             }

@@ -7,8 +7,8 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use palisade_analysis::{Answer, Asked, Party, PortAsked, answer};
-use palisade_model::Protocol;
-use palisade_testkit::check::snapshot;
+use palisade_model::{NetworkId, Protocol};
+use palisade_testkit::check::{snapshot, snapshot_with_networks};
 use palisade_testkit::differential::{Settings, run};
 use palisade_testkit::features::features;
 use palisade_testkit::generate::generate;
@@ -31,7 +31,7 @@ const CLUSTERS: u64 = 400;
 fn random_clusters_have_everything_that_policy_can_speak_of() {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     for seed in 0..CLUSTERS {
-        let model = snapshot("cluster.json", &generate(seed).objects.to_json()).model;
+        let model = snapshot_with_networks("cluster.json", &generate(seed).objects.to_json()).model;
         for (feature, has) in features(&model) {
             *counts.entry(feature).or_default() += u64::from(has);
         }
@@ -58,7 +58,7 @@ fn a_pod_among_its_likes_still_meets_itself() {
     let model = snapshot("cluster.yaml", &format!("{}{}{service}{policy}", pod("a"), pod("b"))).model;
     for (from, to) in [("x/a", "svc/x/web"), ("x/b", "svc/x/web"), ("x/deploy/web", "x/deploy/web"), ("x/a", "x/deploy/web")] {
         let (from, to) = (Party::parse(from).unwrap(), Party::parse(to).unwrap());
-        let asked = Asked { from, to, protocol: Protocol::TCP, port: PortAsked::Number(80) };
+        let asked = Asked { network: NetworkId::DEFAULT, from, to, protocol: Protocol::TCP, port: PortAsked::Number(80) };
         assert_eq!(answer(&model, &asked).unwrap().answer, Answer::Mixed, "{asked:?}");
     }
 }

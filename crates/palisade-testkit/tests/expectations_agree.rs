@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ipnet::IpNet;
 use palisade_analysis::expect::{Counterexample, Expectation, Held, parse, run};
 use palisade_analysis::{Asked, Party, PortAsked, answer};
-use palisade_model::{Model, Peer, PeerSet, Place, PortMatch, PortSet, Protocol, Verdict};
+use palisade_model::{Model, NetworkId, Peer, PeerSet, Place, PortMatch, PortSet, Protocol, Verdict};
 use palisade_testkit::check::snapshot;
 use palisade_testkit::scenario::all;
 
@@ -30,7 +30,7 @@ fn clusters() -> Vec<(String, Model)> {
 
 fn ask(model: &Model, from: Party, to: Party, protocol: Protocol, port: Option<u16>) -> Vec<Verdict> {
     let port = port.map_or(PortAsked::None, PortAsked::Number);
-    let explanation = answer(model, &Asked { from, to, protocol, port }).unwrap();
+    let explanation = answer(model, &Asked { network: NetworkId::DEFAULT, from, to, protocol, port }).unwrap();
     explanation.cases.iter().map(|case| case.decision.verdict).collect()
 }
 
@@ -112,7 +112,7 @@ fn networks(model: &Model) -> BTreeSet<IpNet> {
 /// The bounds of every block, and one of each family in between.
 fn addresses(model: &Model) -> BTreeSet<IpAddr> {
     let owned = |address: &IpAddr| {
-        model.place_of(*address) != Place::Outside
+        model.place_of(NetworkId::DEFAULT, *address) != Place::Outside
             || model.services.iter().any(|it| matches!(&it.reached, palisade_model::Reached::Virtual(all) if all.contains(address)))
     };
     let bounds = networks(model).into_iter().flat_map(|it| [it.network(), it.broadcast()]);

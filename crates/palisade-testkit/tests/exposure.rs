@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use palisade_analysis::exposure::{Exposures, Open, Protection, Side, expose};
 use palisade_engine::{PortSetId, PortSets, decide_direction, selects};
 use palisade_model::{
-    Direction, End, Endpoint, EndpointId, Family, Flow, Labels, Model, Namespace, NamespaceSet, Path, Peer, PeerSet, Place, PodName,
-    Protocol, Readiness, Running, Tier, Verdict,
+    Direction, End, Endpoint, EndpointId, Family, Flow, Labels, Model, Namespace, NamespaceSet, NetworkId, Path, Peer, PeerSet, Place,
+    PodName, Protocol, Readiness, Running, Tier, Verdict,
 };
 use palisade_testkit::check::snapshot;
 use palisade_testkit::generate::generate;
@@ -39,7 +39,10 @@ fn passes(model: &Model, subject: usize, others: &[End], direction: Direction, (
                 Direction::Egress => (own, *other),
                 Direction::Ingress => (*other, own),
             };
-            verdicts.push(decide_direction(model, &Flow { from, to, protocol, port, path: Path::Direct }, direction).verdict);
+            verdicts.push(
+                decide_direction(model, &Flow { network: NetworkId::DEFAULT, from, to, protocol, port, path: Path::Direct }, direction)
+                    .verdict,
+            );
         }
     }
     (!verdicts.is_empty()).then(|| verdicts.contains(&Verdict::Accept))
@@ -54,7 +57,17 @@ fn with_newcomer(model: &Model, namespace: Labels, labels: Labels, addresses: &[
     let name = PodName { namespace: name.into(), name: "newcomer".into() };
     let (readiness, running) = (Readiness::Ready, Running::NotSaid);
     let addresses = addresses.to_vec();
-    model.endpoints.push(Endpoint { name, labels, addresses, node: None, ports: Vec::new(), owners: Vec::new(), readiness, running });
+    model.endpoints.push(Endpoint {
+        attachment: None,
+        name,
+        labels,
+        addresses,
+        node: None,
+        ports: Vec::new(),
+        owners: Vec::new(),
+        readiness,
+        running,
+    });
     let at = model.endpoints.len() - 1;
     (model, at)
 }
@@ -110,9 +123,9 @@ impl Asked<'_> {
 
     /// Every pod of other namespaces.
     fn cluster(&self) {
-        let own = &self.model.endpoints.get(*self.pods.first().unwrap()).unwrap().name.namespace;
+        let own = &self.model.endpoint(EndpointId(*self.pods.first().unwrap())).unwrap().name.namespace;
         let others: Vec<usize> =
-            (0..self.model.endpoints.len()).filter(|it| self.model.endpoints.get(*it).unwrap().name.namespace != *own).collect();
+            (0..self.model.endpoints.len()).filter(|it| self.model.endpoint(EndpointId(*it)).unwrap().name.namespace != *own).collect();
         for traffic in traffics() {
             let said: Vec<bool> =
                 others.iter().filter_map(|it| self.decided(self.model, &ends(self.model, EndpointId(*it)), traffic)).collect();
@@ -136,7 +149,7 @@ impl Asked<'_> {
 
     fn protection(&self) {
         let speaks = |at: &usize, tier: Tier| {
-            let pod = self.model.endpoints.get(*at).unwrap();
+            let pod = self.model.endpoint(EndpointId(*at)).unwrap();
             self.model
                 .policies
                 .iter()

@@ -1,7 +1,7 @@
 //! Whoever asks without a trace, about the rules of a meeting alone, hears what the whole walk says.
 
-use palisade_engine::{Judge, Meeting, OnNode, compile, decide_direction};
-use palisade_model::{Direction, Flow, Model, NodeId, PortMatch, PortProtocol, PortSet, Protocol};
+use palisade_engine::{ByPort, Judge, Judged, Meeting, OnNode, compile, decide_direction};
+use palisade_model::{Direction, Flow, Model, NetworkId, NodeId, PortMatch, PortProtocol, PortSet, Protocol};
 use palisade_testkit::check::snapshot;
 use palisade_testkit::generate::generate;
 
@@ -28,18 +28,33 @@ fn check(model: &Model, on_node: &OnNode<'_>, seed: u64) -> usize {
     for direction in Direction::BOTH {
         for meeting in on_node.programs.of(direction).iter().flat_map(|it| it.meetings.iter().chain([&it.itself])) {
             let judge = Judge::new(model, &meeting.among, &meeting.isolating, direction);
-            for flow in flows(meeting, direction) {
-                let (judged, walk) = (judge.decide(&flow), decide_direction(model, &flow, direction));
-                assert_eq!(
-                    (judged.verdict, judge.reason(judged.cause)),
-                    (walk.verdict, walk.reason),
-                    "seed {seed}: {direction} of {flow:?}"
-                );
+            let (mut in_order, mut backwards) = (by_port(&judge, meeting, direction), by_port(&judge, meeting, direction));
+            let flows = flows(meeting, direction);
+            // Ports are quick to ask for in order, and may be asked for in any.
+            for flow in flows.iter().rev() {
+                let (judged, whole) = (backwards.decide(flow.protocol, flow.port), judge.decide(flow));
+                let said = |it: Judged<'_>| (it.verdict, judge.reason(it.cause));
+                assert_eq!(said(judged), said(whole), "seed {seed}: {direction} of {flow:?}");
+            }
+            for flow in flows {
+                let walk = decide_direction(model, &flow, direction);
+                for judged in [judge.decide(&flow), in_order.decide(flow.protocol, flow.port)] {
+                    let said = (judged.verdict, judge.reason(judged.cause));
+                    assert_eq!(said, (walk.verdict, walk.reason.clone()), "seed {seed}: {direction} of {flow:?}");
+                }
                 checked += 1;
             }
         }
     }
     checked
+}
+
+fn by_port<'s, 'm>(judge: &'s Judge<'s, 'm>, meeting: &Meeting<'_>, direction: Direction) -> ByPort<'s, 'm> {
+    let (from, to) = match direction {
+        Direction::Egress => (meeting.subject, meeting.peer),
+        Direction::Ingress => (meeting.peer, meeting.subject),
+    };
+    judge.between(from, to, meeting.path)
 }
 
 /// What has no port, and the edges of what some rule of the meeting speaks of.
@@ -48,7 +63,7 @@ fn flows(meeting: &Meeting<'_>, direction: Direction) -> Vec<Flow> {
         Direction::Egress => (meeting.subject, meeting.peer),
         Direction::Ingress => (meeting.peer, meeting.subject),
     };
-    let flow = |protocol, port| Flow { from, to, protocol, port, path: meeting.path };
+    let flow = |protocol, port| Flow { network: NetworkId::DEFAULT, from, to, protocol, port, path: meeting.path };
     let entries = meeting.among.iter().flat_map(|it| &it.rules).flat_map(|it| match &it.ports {
         PortSet::Of(entries) => entries.as_slice(),
         PortSet::Any => &[],

@@ -38,7 +38,7 @@ fn check(policy: &Policy) {
         let read = snapshot("written", &text);
         let errors: Vec<_> = read.diagnostics.iter().filter(|it| it.severity == Severity::Error).collect();
         assert!(errors.is_empty(), "{text}\n{errors:#?}");
-        assert_eq!(read.model.policies.as_slice(), std::slice::from_ref(policy), "{text}");
+        assert_eq!(read.model.policies.iter().collect::<Vec<_>>(), [policy], "{text}");
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use palisade_analysis::matrix::{By, Filter, Matrix, Name, Order, Row, Shown};
 use palisade_engine::{PortSets, Reach, compile, decide};
-use palisade_model::{End, Endpoint, EndpointId, Family, Flow, Model, Path as Way, Place, Protocol, Verdict};
+use palisade_model::{End, Endpoint, EndpointId, Family, Flow, Model, NetworkId, Path as Way, Place, Protocol, Verdict};
 use palisade_testkit::check::snapshot;
 use palisade_testkit::pods::workload;
 use palisade_testkit::scenario::{Line, RawProtocol, Scenario, all};
@@ -72,7 +72,7 @@ fn decided(model: &Model, from: usize, to: usize, traffic: Traffic) -> Vec<(Opti
 }
 
 fn verdict(model: &Model, from: End, to: End, (protocol, port): Traffic) -> Verdict {
-    decide(model, &Flow { from, to, protocol, port, path: Way::Direct }).verdict
+    decide(model, &Flow { network: NetworkId::DEFAULT, from, to, protocol, port, path: Way::Direct }).verdict
 }
 
 /// What a row says about some traffic: whether some pods may, whether only some, whether it depends on DNS.
@@ -133,8 +133,9 @@ fn check_outside(scenario: &Scenario, model: &Model, reach: &mut Reach<'_>) -> u
     let matrix = Matrix::new(model, reach, By::Workload);
     let rows = matrix.all(reach, &Filter::default());
     // What somebody of the cluster has is not outside.
-    let is_outside =
-        |it: &IpAddr| model.place_of(*it) == Place::Outside && !model.services.iter().any(|service| service.addresses().contains(it));
+    let is_outside = |it: &IpAddr| {
+        model.place_of(NetworkId::DEFAULT, *it) == Place::Outside && !model.services.iter().any(|service| service.addresses().contains(it))
+    };
     let addresses: Vec<IpAddr> = reach.outside().flat_map(|(first, last, _)| [first, last]).filter(is_outside).collect();
     let mut units: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (at, endpoint) in model.endpoints.iter().enumerate() {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use palisade_analysis::diff::{Between, Change, Group, Part};
 use palisade_analysis::overrides::{Effect, Overridden, Overrides, TieKind, What, cluster_policies, overridden, overrides, ties};
 use palisade_engine::{Outcome, Selecting, decide_direction, decide_direction_among, selects};
-use palisade_model::{Action, Direction, Endpoint, Family, Flow, Model, Path, Policy, Protocol, RuleRef, Tier, Verdict};
+use palisade_model::{Action, Direction, Endpoint, Family, Flow, Model, NetworkId, Path, Policy, Protocol, RuleRef, Tier, Verdict};
 use palisade_testkit::check::snapshot;
 use palisade_testkit::generate::generate;
 use palisade_testkit::pods::{pairs, pod, workload};
@@ -110,7 +110,7 @@ fn check(seed: u64, model: &Model, met: &mut BTreeMap<String, usize>) {
     let mut upheld: BTreeMap<RuleRef, usize> = BTreeMap::new();
     for (from, to) in pairs(model) {
         for (protocol, port) in TRAFFIC {
-            let flow = Flow { from, to, protocol, port, path: Path::Direct };
+            let flow = Flow { network: NetworkId::DEFAULT, from, to, protocol, port, path: Path::Direct };
             for direction in Direction::BOTH {
                 let rule = decided(model, &flow, direction);
                 for (policy, found) in policies.iter().zip(&all) {
@@ -201,7 +201,7 @@ fn check_ties(seed: u64, model: &Model, met: &mut BTreeMap<String, usize>) {
             let (mine, theirs) = (first(&origin), first(&tie.with));
             let differ = pairs(model).into_iter().any(|(from, to)| {
                 TRAFFIC.into_iter().any(|(protocol, port)| {
-                    let flow = Flow { from, to, protocol, port, path: Path::Direct };
+                    let flow = Flow { network: NetworkId::DEFAULT, from, to, protocol, port, path: Path::Direct };
                     let verdict = |model: &Model| palisade_engine::decide(model, &flow).verdict;
                     verdict(&mine) != verdict(&theirs)
                 })

@@ -1,7 +1,7 @@
 //! The rules of a ruleset that a packet meets say the reasons that were decided, whether they let it pass or not.
 
 use palisade_analysis::{Case, answer};
-use palisade_model::{Direction, End, Model, Place, Reason, Verdict};
+use palisade_model::{Direction, End, Model, NetworkId, Place, Reason, Verdict};
 use palisade_nft::Origin;
 use palisade_testkit::check::{asked, snapshot};
 use palisade_testkit::generate::generate;
@@ -22,7 +22,7 @@ fn rulesets_do_with_random_clusters_what_is_decided_and_say_why() {
             // A pod that is only asked about runs nowhere.
             let cases = explanation.cases.iter().filter(|_| explanation.model.endpoints.len() == model.endpoints.len());
             // A packet goes to who has the address, and others may claim it.
-            let has = |end: End| end.address.is_some_and(|it| model.place_of(it) == end.place);
+            let has = |end: End| end.address.is_some_and(|it| model.place_of(NetworkId::DEFAULT, it) == end.place);
             for case in cases.filter(|it| has(it.flow.from) && has(it.flow.to)) {
                 let Some(passed) = nodes.pass(&case.flow).unwrap() else { continue };
                 let expected = (case.decision.verdict == Verdict::Accept, comments(&model, case));

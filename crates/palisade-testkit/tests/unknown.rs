@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use palisade_engine::{decide, decide_direction};
 use palisade_model::{
-    Action, Direction, End, Endpoint, Family, Flow, IpBlock, LabelSelector, Model, NamespaceSet, Operator, Path, Peer, PeerSet,
+    Action, Direction, End, Endpoint, Family, Flow, IpBlock, LabelSelector, Model, NamespaceSet, NetworkId, Operator, Path, Peer, PeerSet,
     PerDirection, Place, PodName, Policy, PolicyKind, PolicyRef, PortMatch, PortProtocol, PortSet, Ports, Protocol, Requirement, Rule,
     Shape, Subject, Tier, Verdict,
 };
@@ -51,6 +51,7 @@ fn dense(seed: u64) -> Model {
         if random.percent(80) {
             let rules = PerDirection { egress: rules(random, tier), ingress: rules(random, tier) };
             model.policies.push(Policy {
+                network: NetworkId::DEFAULT,
                 origin: PolicyRef { kind: PolicyKind::ClusterNetworkPolicy, namespace: None, name: name.into() },
                 tier,
                 rank: 1,
@@ -97,18 +98,21 @@ fn flows(model: &Model) -> Vec<(Direction, Flow)> {
     let strangers: Vec<End> = ADDRESSES
         .iter()
         .map(|it| it.parse::<IpAddr>().unwrap())
-        .filter(|it| model.place_of(*it) == Place::Outside)
+        .filter(|it| model.place_of(NetworkId::DEFAULT, *it) == Place::Outside)
         .map(|address| End { place: Place::Outside, address: Some(address) })
         .collect();
-    let pods =
-        model.endpoints.iter().flat_map(|it| &it.addresses).map(|address| End { place: model.place_of(*address), address: Some(*address) });
+    let pods = model
+        .endpoints
+        .iter()
+        .flat_map(|it| &it.addresses)
+        .map(|address| End { place: model.place_of(NetworkId::DEFAULT, *address), address: Some(*address) });
     let pods: Vec<End> = pods.filter(|it| matches!(it.place, Place::Pod(_))).collect();
     let mut flows = Vec::new();
     for pod in &pods {
         let family = |it: &End| it.address.map(Family::of);
         for stranger in strangers.iter().filter(|it| family(it) == family(pod)) {
             for (protocol, port) in &traffic {
-                let flow = |from, to| Flow { from, to, protocol: *protocol, port: *port, path: Path::Direct };
+                let flow = |from, to| Flow { network: NetworkId::DEFAULT, from, to, protocol: *protocol, port: *port, path: Path::Direct };
                 flows.push((Direction::Egress, flow(*pod, *stranger)));
                 flows.push((Direction::Ingress, flow(*stranger, *pod)));
             }
@@ -143,7 +147,7 @@ fn every_judge_says_the_same_of_an_unknown_pod() {
             }
             asked += 1;
             unlike_outside += usize::from(decide(&without, &flow).verdict != decided.verdict);
-            if !model.is_unknown_pod(stranger(direction, &flow)) {
+            if !model.is_unknown_pod(NetworkId::DEFAULT, stranger(direction, &flow)) {
                 assert_eq!(decide(&without, &flow), decided, "seed {seed}: {flow:?}");
             }
         }
@@ -158,7 +162,7 @@ fn an_unknown_pod_fares_no_better_than_any_pod_it_could_be() {
     for (seed, model) in (0..CLUSTERS).map(|seed| (seed, cluster(seed))).chain((0..DENSE).map(|seed| (seed, dense(seed)))) {
         for address in ADDRESSES.iter().map(|it| it.parse::<IpAddr>().unwrap()) {
             let unknown = End { place: Place::Outside, address: Some(address) };
-            if model.place_of(address) != Place::Outside || !model.is_unknown_pod(&unknown) {
+            if model.place_of(NetworkId::DEFAULT, address) != Place::Outside || !model.is_unknown_pod(NetworkId::DEFAULT, &unknown) {
                 continue;
             }
             for candidate in candidates(&model) {
@@ -168,7 +172,7 @@ fn an_unknown_pod_fares_no_better_than_any_pod_it_could_be() {
                 for (direction, flow) in
                     flows(&model).into_iter().filter(|(direction, flow)| *stranger(*direction, flow) == unknown).step_by(5)
                 {
-                    let place = known.place_of(address);
+                    let place = known.place_of(NetworkId::DEFAULT, address);
                     let mut there = flow.clone();
                     match direction {
                         Direction::Egress => there.to.place = place,

@@ -451,7 +451,7 @@ pub(crate) struct NftArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum NftCommand {
-    /// Print the table of one node as `nft -f` takes it
+    /// Print the tables of one node that objects decide as `nft -f` takes them: that of policies and that of audited ones
     Render(NftRenderArgs),
     /// Say what the table of one node does with the first packet of a connection; exit 0 accepted, 1 dropped
     Trace(NftTraceArgs),

@@ -3,10 +3,10 @@
 use clap::CommandFactory;
 
 use crate::cli::{Cli, CompletionsArgs};
-use crate::outcome::Outcome;
+use crate::command_output::CommandOutput;
 
-pub(crate) fn run(args: &CompletionsArgs) -> Outcome {
+pub(crate) fn run(args: &CompletionsArgs) -> CommandOutput {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "palisade", &mut script);
-    Outcome::said(String::from_utf8_lossy(&script).into_owned())
+    CommandOutput::text(String::from_utf8_lossy(&script).into_owned())
 }

@@ -7,18 +7,18 @@ use std::sync::mpsc::{Receiver, channel};
 use anyhow::{Result, anyhow, bail};
 use palisade_agent::Event;
 use palisade_analysis::{Asked, Party, PortAsked, answer};
+use palisade_app::{Cluster, Texts};
 use palisade_k8s::{Controller, Text};
 use palisade_kernel::{KernelError, Namespace};
 use palisade_lab::{Lab, NodeEvent, Options, everybody, plan};
-use palisade_model::{Model, Protocol};
+use palisade_model::{Model, NetworkId, Protocol};
 use palisade_report::{explained, lab_text, text, v1};
-use palisade_runtime::Gathered;
 
 use crate::cli::DemoArgs;
-use crate::input::{self, Input};
+use crate::command_output::CommandOutput;
 use crate::lab::{Bar, count, outside, try_all};
-use crate::outcome::{Exit, Outcome};
 use crate::printer::Printer;
+use palisade_report::Outcome;
 
 const INTRODUCTION: &str = "A shop of three tiers, a second tenant and monitoring (examples/shop)";
 const NO_ROOT: &str = "this is what policy decides; as root (sudo make demo) it is shown with real packets in network namespaces\n\n";
@@ -37,25 +37,25 @@ const CHANGE: (&str, &str) = ("examples/shop.change.yaml", include_str!("../../.
 /// An address that belongs to nobody in the example.
 const CLIENT: &str = "203.0.113.7";
 
-pub(crate) fn run(_: &DemoArgs, printer: Printer) -> Result<Outcome> {
+pub(crate) fn run(_: &DemoArgs, printer: Printer) -> Result<CommandOutput> {
     let input = read(EXAMPLE.iter().copied());
     match Namespace::create() {
         Ok(_) => shown(&input, printer),
         Err(KernelError::NoPermission) => {
             let table = format!("{INTRODUCTION}. Who reaches whom, and why:\n{}", decided(&input)?);
-            Ok(Outcome { stderr: NO_ROOT.to_owned(), ..Outcome::said(format!("{table}{}", explanation(&input)?)) })
+            Ok(CommandOutput { stderr: NO_ROOT.to_owned(), ..CommandOutput::text(format!("{table}{}", explanation(&input)?)) })
         }
         Err(error) => Err(error.into()),
     }
 }
 
-fn read(files: impl Iterator<Item = (&'static str, &'static str)>) -> Input {
+fn read(files: impl Iterator<Item = (&'static str, &'static str)>) -> Cluster {
     let texts = files.map(|(file, content)| Text { file: Arc::from(file), content: Arc::from(content) }).collect();
-    input::from(Gathered { texts, ..Gathered::default() }, &Controller::default())
+    Cluster::read(Texts { texts, ..Texts::default() }, Controller::default())
 }
 
 /// The whole of it, with packets. What takes time is said before it is done.
-fn shown(input: &Input, printer: Printer) -> Result<Outcome> {
+fn shown(input: &Cluster, printer: Printer) -> Result<CommandOutput> {
     let options = Options::default();
     printer.out(&format!("{INTRODUCTION}, as a cluster of network namespaces.\n"))?;
     let (events, heard) = channel();
@@ -83,11 +83,11 @@ fn shown(input: &Input, printer: Printer) -> Result<Outcome> {
     drop(lab);
     printer.out("\nThe cluster is gone. Yours:  sudo palisade lab up -f examples/shop --watch\n")?;
     let exit = match (before.differ + after.differ, before.unsent + after.unsent) {
-        (0, 0) => Exit::Yes,
-        (0, _) => Exit::CannotTell,
-        (_, _) => Exit::No,
+        (0, 0) => Outcome::Yes,
+        (0, _) => Outcome::CouldNotTell,
+        (_, _) => Outcome::No,
     };
-    Ok(Outcome::exited(exit))
+    Ok(CommandOutput::exited(exit))
 }
 
 fn tried(lab: &mut Lab) -> Result<v1::ProbeReport> {
@@ -130,13 +130,13 @@ fn denials(heard: &Receiver<NodeEvent>) -> String {
     by_rule.values().map(told).collect::<String>() + &untold
 }
 
-fn explanation(input: &Input) -> Result<String> {
+fn explanation(input: &Cluster) -> Result<String> {
     let explained = text::explanation(&explain(input, "shop/web", "shop/db", 5432)?, text::Detail::Decisive);
     Ok(format!("\n$ palisade explain -f examples/shop --from shop/web --to shop/db --port 5432\n{explained}"))
 }
 
 /// Every workload and an outside client, to every port that a workload declares.
-pub(crate) fn decided(input: &Input) -> Result<String> {
+pub(crate) fn decided(input: &Cluster) -> Result<String> {
     let model = &input.snapshot.model;
     let mut rows = Vec::new();
     for to in &model.endpoints {
@@ -155,9 +155,10 @@ fn sources(model: &Model) -> impl Iterator<Item = String> + '_ {
     model.endpoints.iter().map(|it| it.name.to_string()).chain([CLIENT.to_owned()])
 }
 
-fn explain(input: &Input, from: &str, to: &str, port: u16) -> Result<v1::Explanation> {
+fn explain(input: &Cluster, from: &str, to: &str, port: u16) -> Result<v1::Explanation> {
     let party = |text: &str| Party::parse(text).map_err(|error| anyhow!(error));
-    let asked = Asked { from: party(from)?, to: party(to)?, protocol: Protocol::TCP, port: PortAsked::Number(port) };
+    let asked =
+        Asked { network: NetworkId::DEFAULT, from: party(from)?, to: party(to)?, protocol: Protocol::TCP, port: PortAsked::Number(port) };
     let explanation = match (from, to) {
         ("shop/web", "shop/db") => palisade_analysis::explain(&input.snapshot.model, &asked),
         _ => answer(&input.snapshot.model, &asked),

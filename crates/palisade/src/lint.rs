@@ -2,14 +2,15 @@
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
-use palisade_k8s::{Index, Text};
-use palisade_lint::{Choice, Fixed, Lints, RULES, Rule, described, fix, lint, reported};
+use palisade_app::Objects;
+use palisade_app::lint::{LintOptions, Linted, REFUSED, Repaired, lint, repair};
+use palisade_lint::{Fixed, RULES, Rule, described};
 use palisade_model::Severity;
-use palisade_report::{Beside, lint_rule_text, lint_text, sarif, text, v1};
+use palisade_report::{Beside, Outcome, lint_rule_text, lint_text, sarif, text};
 
 use crate::cli::InputArgs;
-use crate::input;
-use crate::outcome::{Exit, Outcome};
+use crate::command_output::CommandOutput;
+use crate::input::{self, Scope};
 
 /// What is probably wrong with policies that are valid
 ///
@@ -75,116 +76,44 @@ pub(crate) enum LintOutput {
     Sarif,
 }
 
-pub(crate) fn run(args: &LintArgs) -> Result<Outcome> {
+pub(crate) fn run(args: &LintArgs) -> Result<CommandOutput> {
     if let Some(name) = &args.explain {
         return explain(name);
     }
-    let choice = Choice::of(&args.only, &args.except)?;
-    if choice.rules().next().is_none() {
-        bail!("no rule is left to look for");
-    }
-    let (index, unavailable) = input::read_objects(&args.input)?;
-    let diagnostics: Vec<v1::Diagnostic> = index.snapshot().diagnostics.iter().map(v1::Diagnostic::from).collect();
-    let noticed = text::diagnostics(&diagnostics);
-    if diagnostics.iter().any(|it| it.severity == "error") {
-        return refused(args, &index, &choice, diagnostics, &noticed);
-    }
-    if let Some(how) = args.fix {
-        return repair(args, how, &index, &choice, noticed);
-    }
-    let lints = lint(&index, &choice);
-    let exit = exit(args.fail_on, &lints);
-    let mut report = reported(&lints, index.sources());
-    report.qualifications.extend(unavailable);
-    report.diagnostics = diagnostics;
-    Ok(match args.output {
-        LintOutput::Text => Outcome { stdout: lint_text(&report, Beside::Nothing), stderr: noticed, exit },
-        LintOutput::Json => Outcome { stdout: serde_json::to_string_pretty(&report)? + "\n", stderr: String::new(), exit },
-        LintOutput::Sarif => {
-            let rules: Vec<v1::LintRule> = choice.rules().map(described).collect();
-            let log = sarif(&report, &rules, env!("CARGO_PKG_VERSION"));
-            Outcome { stdout: serde_json::to_string_pretty(&log)? + "\n", stderr: noticed, exit }
-        }
-    })
-}
-
-const REFUSED: &str = "objects were refused, so that nothing can be said about the others";
-
-/// What was refused, in the form that was asked for.
-fn refused(args: &LintArgs, index: &Index, choice: &Choice, diagnostics: Vec<v1::Diagnostic>, noticed: &str) -> Result<Outcome> {
-    let stderr = format!("{noticed}error: {REFUSED}\n");
-    let mut report = reported(&Lints::default(), index.sources());
-    report.qualifications.push(REFUSED.to_owned());
-    report.diagnostics = diagnostics;
-    let stdout = match (args.fix, args.output) {
-        (Some(LintFix::Diff | LintFix::Write), _) | (None, LintOutput::Text) => String::new(),
-        (None, LintOutput::Json) => serde_json::to_string_pretty(&report)? + "\n",
-        (None, LintOutput::Sarif) => serde_json::to_string_pretty(&sarif_of_refused(report, choice))? + "\n",
-    };
-    Ok(Outcome { stdout, stderr, exit: Exit::CannotTell })
-}
-
-/// Diagnostics as results, by their codes.
-fn sarif_of_refused(mut report: v1::LintReport, choice: &Choice) -> serde_json::Value {
-    report.findings = report.diagnostics.iter().map(as_finding).collect();
-    let rules: Vec<v1::LintRule> = choice.rules().map(described).collect();
-    let mut log = sarif(&report, &rules, env!("CARGO_PKG_VERSION"));
-    let results = log.pointer_mut("/runs/0/results").and_then(serde_json::Value::as_array_mut);
-    for result in results.into_iter().flatten() {
-        // Of a diagnostic the place is known, not the text.
-        if let Some(region) = result.pointer_mut("/locations/0/physicalLocation/region").and_then(serde_json::Value::as_object_mut) {
-            region.remove("snippet");
-            region.remove("endColumn");
-        }
-    }
-    log
-}
-
-fn as_finding(it: &v1::Diagnostic) -> v1::LintFinding {
-    let mark = |place: &v1::Place| v1::Mark {
-        place: place.clone(),
-        path: it.path.clone(),
-        line: String::new(),
-        start: 0,
-        end: 0,
-        label: it.message.clone(),
-    };
-    let file = || it.place.as_ref().map(|it| it.file.clone()).unwrap_or_default();
-    let object = if it.object.is_empty() { file() } else { it.object.clone() };
-    v1::LintFinding {
-        rule: it.code.clone(),
-        severity: it.severity.clone(),
-        message: it.message.clone(),
-        at: v1::LintPlace { object, path: it.path.clone(), mark: it.place.as_ref().map(mark) },
-        help: it.help.clone(),
-        further: Vec::new(),
-        fixable: false,
-    }
-}
-
-fn exit(fail_on: LintFailOn, lints: &Lints) -> Exit {
-    let least = match fail_on {
+    let fail_on = match args.fail_on {
         LintFailOn::Error => Severity::Error,
         LintFailOn::Warning => Severity::Warning,
         LintFailOn::Note => Severity::Note,
     };
-    // The worst severity is the smallest.
-    if lints.findings.iter().any(|it| it.severity <= least) { Exit::No } else { Exit::Yes }
+    let options = LintOptions { only: args.only.clone(), except: args.except.clone(), fail_on };
+    // A misspelt rule is an error before anything is read.
+    options.choice()?;
+    let objects = input::objects(&args.input, Scope::Any)?;
+    if let Some(how) = args.fix {
+        return repaired(how, &objects, &options);
+    }
+    let Linted { report, rules, outcome } = lint(&objects, &options)?;
+    let refused = if outcome == Outcome::CouldNotTell { format!("error: {REFUSED}\n") } else { String::new() };
+    let stderr = text::diagnostics(&report.diagnostics) + &refused;
+    let stdout = match args.output {
+        LintOutput::Text if outcome == Outcome::CouldNotTell => String::new(),
+        LintOutput::Text => lint_text(&report, Beside::Nothing),
+        LintOutput::Sarif => serde_json::to_string_pretty(&sarif(&report, &rules, env!("CARGO_PKG_VERSION")))? + "\n",
+        LintOutput::Json if outcome == Outcome::CouldNotTell => serde_json::to_string_pretty(&report)? + "\n",
+        LintOutput::Json => return CommandOutput::json(&report, outcome),
+    };
+    Ok(CommandOutput { stdout, stderr, outcome })
 }
 
-/// Shows or writes repairs. What is left is found in the repaired texts.
-fn repair(args: &LintArgs, how: LintFix, index: &Index, choice: &Choice, noticed: String) -> Result<Outcome> {
-    let fixed = fix(index, &lint(index, choice).findings)?;
-    let texts: Vec<Text> = fixed.iter().map(|it| Text { file: it.file.clone(), content: it.after.as_str().into() }).collect();
-    let repaired = index.with_texts(&texts);
-    let left = lint(&repaired, choice);
+/// Shows or writes repairs.
+fn repaired(how: LintFix, objects: &Objects, options: &LintOptions) -> Result<CommandOutput> {
+    let Repaired { texts, left, diagnostics, outcome } = repair(objects, options)?;
     let stdout = match how {
-        LintFix::Diff => fixed.iter().map(|it| it.diff.as_str()).collect(),
-        LintFix::Write => fixed.iter().map(write).collect::<Result<String>>()?,
+        LintFix::Diff => texts.iter().map(|it| it.diff.as_str()).collect(),
+        LintFix::Write => texts.iter().map(write).collect::<Result<String>>()?,
     };
-    let beside = if fixed.is_empty() { Beside::Nothing } else { Beside::Repairs };
-    let report = lint_text(&reported(&left, repaired.sources()), beside);
-    Ok(Outcome { stdout, stderr: format!("{noticed}{report}"), exit: exit(args.fail_on, &left) })
+    let beside = if texts.is_empty() { Beside::Nothing } else { Beside::Repairs };
+    Ok(CommandOutput { stdout, stderr: text::diagnostics(&diagnostics) + &lint_text(&left, beside), outcome })
 }
 
 /// Writes a file that is still what was read.
@@ -202,13 +131,13 @@ fn write(fixed: &Fixed) -> Result<String> {
     Ok(format!("{file}: {} {noun} removed\n", fixed.removed))
 }
 
-fn explain(name: &str) -> Result<Outcome> {
+fn explain(name: &str) -> Result<CommandOutput> {
     if name != "all" {
-        return Ok(Outcome::said(lint_rule_text(&described(Rule::named(name)?))));
+        return Ok(CommandOutput::text(lint_rule_text(&described(Rule::named(name)?))));
     }
     let width = RULES.iter().map(|it| it.name.len()).max().unwrap_or(0);
     let line = |it: &Rule| format!("{:<width$}  {:<7}  {}\n", it.name, it.severity, it.summary);
-    Ok(Outcome::said(RULES.iter().map(line).collect()))
+    Ok(CommandOutput::text(RULES.iter().map(line).collect()))
 }
 
 /// docs/lints.md.

@@ -4,6 +4,7 @@
 
 mod allow;
 mod cli;
+mod command_output;
 mod completions;
 mod convert;
 mod demo;
@@ -16,7 +17,6 @@ mod lint;
 mod matrix;
 mod names;
 mod nft;
-mod outcome;
 mod overrides;
 mod printer;
 mod schema;
@@ -27,11 +27,13 @@ mod verify;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
+use command_output::CommandOutput;
+use palisade_app::AppError;
 
 fn main() -> ExitCode {
     let cli = parse();
     let printer = printer::Printer::new(cli.color.choice());
-    let outcome = match &cli.command {
+    let output = match &cli.command {
         cli::Command::Explain(args) => explain::run(args),
         cli::Command::Test(args) => test::run(args),
         cli::Command::Matrix(args) => matrix::run(args, printer),
@@ -49,16 +51,24 @@ fn main() -> ExitCode {
         cli::Command::Completions(args) => Ok(completions::run(args)),
         cli::Command::Schema(args) => schema::run(args),
     };
-    let outcome = outcome.unwrap_or_else(|error| outcome::Outcome::cannot_tell(format!("error: {error:#}\n")));
-    match printer.err(&outcome.stderr).and_then(|()| printer.out(&outcome.stdout)) {
+    let output = output.unwrap_or_else(|error| failed(&error));
+    match printer.err(&output.stderr).and_then(|()| printer.out(&output.stdout)) {
         // A reader that has seen enough has closed the pipe; that is no failure of ours.
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             // If that cannot be said either, the exit code says it.
             printer.err(&format!("error: the answer cannot be written: {error}\n")).ok();
             ExitCode::from(2)
         }
-        Ok(()) | Err(_) => ExitCode::from(outcome.exit.code()),
+        Ok(()) | Err(_) => ExitCode::from(output.outcome.code()),
     }
+}
+
+/// An error, behind what was noticed of the input and in front of what helps.
+fn failed(error: &anyhow::Error) -> CommandOutput {
+    let app = error.downcast_ref::<AppError>();
+    let noticed = app.map(AppError::noticed).unwrap_or_default();
+    let help = app.and_then(AppError::help).map(|it| format!("help: {it}\n")).unwrap_or_default();
+    CommandOutput::could_not_tell(format!("{noticed}error: {error:#}\n{help}"))
 }
 
 /// As a plugin the program is called `kubectl-palisade`, and its user says `kubectl palisade`.

@@ -5,11 +5,11 @@ use clap::CommandFactory;
 use palisade_report::v1;
 
 use crate::cli::{Cli, SchemaArgs, SchemaOf};
+use crate::command_output::CommandOutput;
 use crate::names::NAMES;
-use crate::outcome::Outcome;
 
-pub(crate) fn run(args: &SchemaArgs) -> Result<Outcome> {
-    Ok(Outcome::said(match args.of {
+pub(crate) fn run(args: &SchemaArgs) -> Result<CommandOutput> {
+    Ok(CommandOutput::text(match args.of {
         SchemaOf::Explanation => schema_of::<v1::Explanation>()?,
         SchemaOf::TestReport => schema_of::<v1::TestReport>()?,
         SchemaOf::Matrix => schema_of::<v1::Matrix>()?,

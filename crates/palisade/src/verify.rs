@@ -5,17 +5,16 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
-use palisade_agent::{Agent, Held, Lock, links_of, verification};
-use palisade_kernel::{Frames, Nftables};
+use palisade_agent::{Held, Lock, links_of, repair as repair_tables, verification};
+use palisade_analysis::node_named;
 use palisade_model::Model;
 use palisade_nft::{LinkName, NodeView, PodLinks, Unknown};
-use palisade_report::{v1, verify_text};
+use palisade_report::{text, v1, verify_text};
 
 use crate::cli::{InputArgs, Output};
-use crate::input;
+use crate::command_output::CommandOutput;
+use crate::input::{self, Scope};
 use crate::lab::args::WhileUnknownArg;
-use crate::nft::node_of;
-use crate::outcome::{Exit, Outcome};
 
 /// Say whether the kernel of this node does what the policies say
 ///
@@ -65,11 +64,9 @@ pub(crate) struct VerifyArgs {
     pub(crate) input: InputArgs,
 }
 
-pub(crate) fn run(args: &VerifyArgs) -> Result<Outcome> {
-    let input = input::read(&args.input)?;
-    if input.refused() {
-        bail!("{}objects were refused, so there is nothing that a kernel could be held against", input.noticed());
-    }
+pub(crate) fn run(args: &VerifyArgs) -> Result<CommandOutput> {
+    let mut cluster = input::cluster(&args.input, Scope::Any)?;
+    cluster.complete("there is nothing that a kernel could be held against")?;
     let (held, named) = match &args.dump {
         Some(path) => read_dump(path)?,
         None => (Held::read()?, None),
@@ -80,13 +77,12 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Outcome> {
         bail!("`--node {asked}`: this dump is of node `{named}`");
     }
     let Some(name) = args.node.clone().or(named) else { bail!("name the node with --node") };
-    let mut input = input;
     match args.unknown {
-        WhileUnknownArg::Open => input.snapshot.model.pod_ranges = Vec::new(),
-        WhileUnknownArg::Closed => input.snapshot.model.close_ranges(&args.pod_cidr, &args.exempt.iter().copied().collect()),
+        WhileUnknownArg::Open => cluster.snapshot.model.pod_ranges = Vec::new(),
+        WhileUnknownArg::Closed => cluster.snapshot.model.close_ranges(&args.pod_cidr, &args.exempt.iter().copied().collect()),
     }
-    let model = &input.snapshot.model;
-    let node = node_of(model, &name)?;
+    let model = &cluster.snapshot.model;
+    let node = node_named(model, &name).map_err(|error| anyhow!(error))?;
     if let Some(path) = &args.save_dump {
         std::fs::write(path, held.to_text(&name)?).with_context(|| format!("`{}`", path.display()))?;
     }
@@ -96,13 +92,13 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Outcome> {
     if args.repair && !verified.holds {
         verified.repaired = Some(repair(model, &view)?);
     }
-    let mut stderr = input.noticed();
+    let mut stderr = text::diagnostics(&cluster.diagnostics());
     for id in &ways.believed {
         let pod = model.endpoint(*id).map(|it| it.name.to_string()).unwrap_or_default();
         stderr
             .push_str(&format!("note: no route or neighbour shows the link of pod {pod}; the one that the table binds is taken for it\n"));
     }
-    Ok(Outcome { stdout: said(&verified, args.output)?, stderr, exit: exit(&verified) })
+    Ok(CommandOutput { stdout: said(&verified, args.output)?, stderr, outcome: verified.outcome() })
 }
 
 /// What the agent was told of pods that are not known.
@@ -136,29 +132,12 @@ pub(crate) fn said(verified: &v1::Verification, output: Output) -> Result<String
     })
 }
 
-/// What is left after a repair counts, and before none was made what was found.
-pub(crate) fn exit(verified: &v1::Verification) -> Exit {
-    let holds = verified.repaired.as_ref().map_or(verified.holds, |it| it.left.is_empty());
-    if holds { Exit::Yes } else { Exit::No }
-}
-
 /// Brings our tables to what they should be, as an agent would, and looks again.
 fn repair(model: &Model, view: &NodeView) -> Result<v1::VerifyRepair> {
     // Two who write to one table undo each other's work.
     let lock = Lock::take().map_err(|error| anyhow!("{error}; the agent there puts its tables back itself"))?;
-    Frames::open()?.replace(&view.links.values().cloned().collect())?;
-    let mut agent = Agent::new(Nftables::open()?);
-    agent.treat_unknown(view.unknown.clone());
-    agent.apply(model, view.node, view.links.clone())?;
+    repair_tables(model, view)?;
     let after = verification(model, view, &Held::read()?)?;
     drop(lock);
-    Ok(v1::VerifyRepair { sentence: "our tables were brought to what policy says, step by step".to_owned(), left: left(&after) })
-}
-
-/// Names of what is still not as it should be.
-pub(crate) fn left(after: &v1::Verification) -> Vec<String> {
-    let mut names: Vec<String> =
-        after.findings.iter().filter(|it| it.weight != v1::VerifyWeight::Note).map(|it| format!("{} ({})", it.name, it.object)).collect();
-    names.dedup();
-    names
+    Ok(v1::VerifyRepair { sentence: "our tables were brought to what policy says, step by step".to_owned(), left: after.unresolved() })
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use palisade_testkit::mutate::slip;
 
-use super::parse::{Folder, cpu_time, explain};
+use super::parse::{cpu_time, explain};
 use super::{Line, Spread, Table};
 use crate::generate::{Amount, manifests, write};
 
@@ -21,10 +21,10 @@ const MOST_RUNS: usize = 5;
 pub(super) fn broken(binary: &Path, runs: usize) -> Result<()> {
     let clean = manifests(AMOUNT);
     let (slipped, count) = with_slips(&clean);
-    let (clean_folder, broken_folder) = (Folder::new("clean")?, Folder::new("broken")?);
-    write(&clean_folder.0, &clean)?;
-    write(&broken_folder.0, &slipped)?;
-    let (clean, broken) = (explain(binary, &clean_folder.0), explain(binary, &broken_folder.0));
+    let (clean_folder, broken_folder) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    write(clean_folder.path(), &clean)?;
+    write(broken_folder.path(), &slipped)?;
+    let (clean, broken) = (explain(binary, clean_folder.path()), explain(binary, broken_folder.path()));
     all_are_named(&broken, count)?;
     let (mut without, mut with) = (Vec::new(), Vec::new());
     let runs = runs.min(MOST_RUNS);

@@ -8,6 +8,7 @@ mod clock;
 mod engine;
 mod kernel;
 mod parse;
+mod readers;
 
 use std::fmt::Write as _;
 

@@ -1,6 +1,6 @@
 //! What it costs to read a large folder of manifests, as a ratio to a plain read of the same files; and one with slips, to one without.
 //!
-//! CPU time of the child (user and system) is measured by bash's `time`.
+//! CPU time of the child (user and system) is measured by bash's `time`. The readers of JSON and YAML are compared in this process.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use super::broken::broken;
-use super::{Line, Spread, Table};
+use super::readers::readers;
+use super::{Line, Spread, Table, optimized};
 use crate::generate::{Amount, manifests, write};
 use crate::workspace::{command, root};
 
@@ -26,15 +27,19 @@ struct Options {
 }
 
 pub(crate) fn parse(options: &[&str]) -> Result<()> {
+    let arguments = options;
     let options = Options::read(options)?;
+    if cfg!(debug_assertions) {
+        return optimized("parse", arguments);
+    }
     let root = root()?;
     let binary = match options.binary {
         Some(binary) => binary,
         None => build(&root)?,
     };
-    let folder = Folder::new("files")?;
+    let folder = tempfile::tempdir()?;
     let files = manifests(AMOUNT);
-    write(&folder.0, &files)?;
+    write(folder.path(), &files)?;
     let bytes: usize = files.iter().map(|(_, text)| text.len()).sum();
     let lines: usize = files.iter().map(|(_, text)| text.lines().count()).sum();
     println!(
@@ -45,16 +50,16 @@ pub(crate) fn parse(options: &[&str]) -> Result<()> {
         files.len()
     );
 
-    let listed = Folder::new("list")?;
-    write(&listed.0, &[("list.yaml".to_owned(), as_list(&files))])?;
+    let listed = tempfile::tempdir()?;
+    write(listed.path(), &[("list.yaml".to_owned(), as_list(&files))])?;
 
-    let explain_list = explain(&binary, &listed.0);
-    let explain = explain(&binary, &folder.0);
-    let csv = matrix(&binary, &folder.0);
-    let smaller = Folder::new("smaller")?;
-    write(&smaller.0, &manifests(SMALLER))?;
-    let smaller_csv = matrix(&binary, &smaller.0);
-    let baseline = baseline(&folder.0);
+    let explain_list = explain(&binary, listed.path());
+    let explain = explain(&binary, folder.path());
+    let csv = matrix(&binary, folder.path());
+    let smaller = tempfile::tempdir()?;
+    write(smaller.path(), &manifests(SMALLER))?;
+    let smaller_csv = matrix(&binary, smaller.path());
+    let baseline = baseline(folder.path());
     let (mut plain, mut own, mut list) = (Vec::new(), Vec::new(), Vec::new());
     let (mut rows, mut fewer_rows) = (Vec::new(), Vec::new());
     for _ in 0..options.runs {
@@ -81,7 +86,8 @@ pub(crate) fn parse(options: &[&str]) -> Result<()> {
             None => println!("memory at its peak, {name}: not known on this system"),
         }
     }
-    broken(&binary, options.runs)
+    broken(&binary, options.runs)?;
+    readers(options.runs)
 }
 
 impl Options {
@@ -115,26 +121,6 @@ fn build(root: &Path) -> Result<PathBuf> {
     }
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |target| root.join(target));
     Ok(target.join("release/palisade"))
-}
-
-/// A temporary folder that goes away with its value.
-#[derive(Debug)]
-pub(super) struct Folder(pub(super) PathBuf);
-
-impl Folder {
-    pub(super) fn new(what: &str) -> Result<Folder> {
-        let path = std::env::temp_dir().join(format!("palisade-bench-{}-{what}", std::process::id()));
-        std::fs::create_dir(&path).with_context(|| format!("cannot make `{}`", path.display()))?;
-        Ok(Folder(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            eprintln!("cannot remove `{}`: {error}", self.0.display());
-        }
-    }
 }
 
 /// All documents as the items of one List, as `kubectl get -o yaml` prints them.

@@ -48,15 +48,12 @@ pub(super) struct Layers {
 #[serde(deny_unknown_fields)]
 pub(super) struct Purity {
     pub(super) crates: Vec<String>,
-    pub(super) paths: Vec<String>,
-    pub(super) macros: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Sizes {
     pub(super) file: usize,
-    pub(super) function: usize,
     pub(super) exceptions: Vec<Exception>,
 }
 
@@ -64,7 +61,6 @@ pub(super) struct Sizes {
 #[serde(deny_unknown_fields)]
 pub(super) struct Exception {
     pub(super) path: String,
-    pub(super) function: Option<String>,
     pub(super) lines: usize,
     /// For the reader of the list; an exception without one does not parse.
     #[expect(dead_code, reason = "written for people, and required")]
@@ -95,11 +91,8 @@ impl Config {
             apart = [["high", "tool"]]
             [purity]
             crates = ["tokio*", "log"]
-            paths = ["std::fs", "std::time::Instant", "std::net::Tcp*"]
-            macros = ["println"]
             [sizes]
             file = 6
-            function = 3
             exceptions = []
             "#,
         )

@@ -11,7 +11,6 @@ use crate::workspace::{Tree, Workspace, root};
 
 mod config;
 mod layers;
-mod lexer;
 mod orphans;
 mod purity;
 mod shape;
@@ -46,7 +45,6 @@ pub(crate) fn run() -> Result<()> {
 
     let mut findings = layers::check(&tree, &workspace, &config);
     findings.extend(purity::check_crates(&purity::closures(&root, &workspace, &config)?, &config));
-    findings.extend(purity::check_sources(&tree, &workspace, &config));
     findings.extend(sizes::check(&tree, &config.sizes));
     findings.extend(orphans::check(&tree, &workspace));
     findings.extend(shape::check(&tree, &workspace, &config));

@@ -7,6 +7,7 @@ use super::config::Config;
 use crate::workspace::{Package, Tree, Workspace};
 
 const CLIPPY: &str = "clippy.toml";
+const PURE_CLIPPY: &str = "clippy-pure.toml";
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 const ARCHITECTURE_LINES: usize = 200;
 const SCENARIOS: &str = "scenarios/";
@@ -17,9 +18,9 @@ pub(super) fn check(tree: &Tree, workspace: &Workspace, config: &Config) -> Vec<
     for package in &workspace.packages {
         findings.extend(module_docs(tree, package));
         findings.extend(workspace_lints(tree, package));
-        findings.extend(clippy_keys(tree, package));
+        findings.extend(own_clippy(tree, package, config));
     }
-    findings.extend(pure_clippy(tree, workspace, config));
+    findings.extend(clippy_keys(tree));
     findings.extend(architecture(tree));
     findings.extend(scenarios(tree));
     findings
@@ -43,46 +44,32 @@ fn workspace_lints(tree: &Tree, package: &Package) -> Option<Finding> {
     (inherited != Some(true)).then(|| Finding::new(&package.manifest_path, 1, message))
 }
 
-/// Clippy takes the nearest `clippy.toml` and does not merge, so a crate's own must repeat what the root's says.
-fn clippy_keys(tree: &Tree, package: &Package) -> Vec<Finding> {
-    let path = format!("{}/{CLIPPY}", package.folder());
-    let (Some(root), Some(own)) = (tree.text(CLIPPY), tree.text(&path)) else { return Vec::new() };
-    let (Ok(root), Ok(own)) = (root.parse::<toml::Table>(), own.parse::<toml::Table>()) else {
-        return vec![Finding::new(&path, 1, "not TOML, or the root's is not")];
+/// Clippy takes the nearest `clippy.toml` and does not merge, so the file of pure crates must repeat the root's keys.
+fn clippy_keys(tree: &Tree) -> Vec<Finding> {
+    let read = |path| tree.text(path).and_then(|text| text.parse::<toml::Table>().ok());
+    let (Some(root), Some(pure)) = (read(CLIPPY), read(PURE_CLIPPY)) else {
+        return vec![Finding::new(PURE_CLIPPY, 1, format!("`{PURE_CLIPPY}` or `{CLIPPY}` is missing, or not TOML"))];
     };
     root.iter()
-        .filter(|(key, value)| !own.get(*key).is_some_and(|own| repeats(own, value)))
+        .filter(|(key, value)| pure.get(*key) != Some(value))
         .map(|(key, _)| {
             let message = format!("does not repeat `{key}` of the root's, which it replaces");
-            Finding::new(&path, tree.line_of(&path, key), message)
+            Finding::new(PURE_CLIPPY, tree.line_of(PURE_CLIPPY, key), message)
         })
         .collect()
 }
 
-fn repeats(own: &toml::Value, root: &toml::Value) -> bool {
-    match (own.as_array(), root.as_array()) {
-        (Some(own), Some(root)) => root.iter().all(|item| own.contains(item)),
-        _ => own == root,
+/// The `clippy.toml` of a pure crate is a link to the one for all of them. Other crates have none and use the root's.
+fn own_clippy(tree: &Tree, package: &Package, config: &Config) -> Option<Finding> {
+    let path = format!("{}/{CLIPPY}", package.folder());
+    let pure = config.crates.get(&package.name).is_some_and(|entry| entry.pure);
+    match (pure, tree.text(&path)) {
+        (true, text) if text != tree.text(PURE_CLIPPY) => {
+            Some(Finding::new(&path, 1, format!("a pure crate has a link here: `ln -s ../../{PURE_CLIPPY} {path}`")))
+        }
+        (false, Some(_)) => Some(Finding::new(&path, 1, format!("only pure crates have one; others use the root's `{CLIPPY}`"))),
+        (true | false, _) => None,
     }
-}
-
-/// Every pure crate forbids the same calls.
-fn pure_clippy(tree: &Tree, workspace: &Workspace, config: &Config) -> Vec<Finding> {
-    let pure: Vec<&Package> =
-        workspace.packages.iter().filter(|package| config.crates.get(&package.name).is_some_and(|entry| entry.pure)).collect();
-    let Some(model) = pure.first().map(|package| format!("{}/{CLIPPY}", package.folder())) else {
-        return Vec::new();
-    };
-    pure.iter()
-        .map(|package| format!("{}/{CLIPPY}", package.folder()))
-        .filter_map(|path| match tree.text(&path) {
-            None => Some(Finding::new(&path, 1, "a pure crate has a `clippy.toml` that forbids what is not pure")),
-            Some(text) if tree.text(&model).is_some_and(|model| model != text) => {
-                Some(Finding::new(&path, 1, format!("differs from `{model}`: pure crates forbid the same calls")))
-            }
-            Some(_) => None,
-        })
-        .collect()
 }
 
 fn architecture(tree: &Tree) -> Option<Finding> {
@@ -126,16 +113,19 @@ fn is_slug(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Crates `low` and `twin`, both pure, in which nothing is wrong but what `files` says.
+    /// Crates `low` and `twin`, both pure, and `high`, in which nothing is wrong but what `files` says.
     fn check_files(files: &[(&str, &str)], expect: &[&str]) {
         let good = [
             (CLIPPY, "a = true\n"),
+            (PURE_CLIPPY, "a = true\nb = 1\n"),
             ("crates/low/Cargo.toml", "[lints]\nworkspace = true\n"),
             ("crates/low/clippy.toml", "a = true\nb = 1\n"),
             ("crates/low/src/lib.rs", "//! Low.\n"),
             ("crates/twin/Cargo.toml", "[lints]\nworkspace = true\n"),
             ("crates/twin/clippy.toml", "a = true\nb = 1\n"),
             ("crates/twin/src/lib.rs", "//! Twin.\n"),
+            ("crates/high/Cargo.toml", "[lints]\nworkspace = true\n"),
+            ("crates/high/src/lib.rs", "//! High.\n"),
         ];
         let mut tree = Tree::fixture(&good);
         for (path, text) in files {
@@ -150,7 +140,7 @@ mod tests {
                 "targets": [{{"kind": ["lib"], "src_path": "/w/crates/{name}/src/lib.rs"}}]}}"#
             )
         };
-        let workspace = Workspace::fixture(&format!(r#"{{"packages": [{}, {}]}}"#, package("low"), package("twin")));
+        let workspace = Workspace::fixture(&format!(r#"{{"packages": [{}]}}"#, ["low", "twin", "high"].map(package).join(",")));
         assert_eq!(super::super::lines(&check(&tree, &workspace, &Config::fixture())), expect);
     }
 
@@ -174,24 +164,19 @@ mod tests {
     fn a_clippy_toml_that_loses_a_key_is_found() {
         let text = "a = false\nb = 1\n";
         check_files(
-            &[("crates/low/clippy.toml", text), ("crates/twin/clippy.toml", text)],
-            &[
-                "crates/low/clippy.toml:1: does not repeat `a` of the root's, which it replaces",
-                "crates/twin/clippy.toml:1: does not repeat `a` of the root's, which it replaces",
-            ],
+            &[(PURE_CLIPPY, text), ("crates/low/clippy.toml", text), ("crates/twin/clippy.toml", text)],
+            &["clippy-pure.toml:1: does not repeat `a` of the root's, which it replaces"],
         );
+        check_files(&[(CLIPPY, "")], &["clippy-pure.toml:1: `clippy-pure.toml` or `clippy.toml` is missing, or not TOML"]);
     }
 
     #[test]
-    fn pure_crates_forbid_the_same() {
-        check_files(
-            &[("crates/twin/clippy.toml", "a = true\n")],
-            &["crates/twin/clippy.toml:1: differs from `crates/low/clippy.toml`: pure crates forbid the same calls"],
-        );
-        check_files(
-            &[("crates/twin/clippy.toml", "")],
-            &["crates/twin/clippy.toml:1: a pure crate has a `clippy.toml` that forbids what is not pure"],
-        );
+    fn a_crate_with_the_wrong_clippy_toml_is_found() {
+        let expect = "crates/twin/clippy.toml:1: a pure crate has a link here: `ln -s ../../clippy-pure.toml crates/twin/clippy.toml`";
+        check_files(&[("crates/twin/clippy.toml", "a = true\n")], &[expect]);
+        check_files(&[("crates/twin/clippy.toml", "")], &[expect]);
+        let expect = "crates/high/clippy.toml:1: only pure crates have one; others use the root's `clippy.toml`";
+        check_files(&[("crates/high/clippy.toml", "a = true\nb = 1\n")], &[expect]);
     }
 
     #[test]

@@ -1,9 +1,12 @@
+use nix::errno::Errno;
 use palisade_engine::compile;
 use palisade_kernel::{Fake, Fault, Object, Refusal};
-use palisade_nft::{Change, Ids, lower};
+use palisade_nft::{Change, Ids, Table, Transaction, lower};
 use palisade_testkit::check::snapshot;
 
 use super::*;
+use crate::core::own_table::{ATTEMPTS, Built};
+use crate::core::refusals::same;
 
 /// Pods `a` and `b` on one node, and policies that let each in from the other at a port.
 fn model(ports: &[u16]) -> Model {
@@ -50,8 +53,16 @@ impl Agent<Fake> {
         );
         let found = self.kernel.dump().unwrap().unwrap();
         assert!(same(&found, &expected), "{ports:?}: {found:#?}");
-        assert_eq!(self.standing, Standing::AsLeft);
-        assert_eq!(self.wanted.as_deref(), Some(&expected));
+        assert!(self.own.is_as_left());
+        assert_eq!(self.own.wanted().map(Arc::as_ref), Some(&expected));
+    }
+
+    fn settle(&mut self) -> Result<(), KernelError> {
+        let first = self.own.settle();
+        match self.drive(first) {
+            Finished::Settled(settled) => settled,
+            other @ (Finished::Applied(_) | Finished::Checked(_)) => panic!("{other:?}"),
+        }
     }
 
     /// Somebody else's transaction.
@@ -151,7 +162,7 @@ fn without_room_the_table_stays_and_the_next_apply_converges() {
         assert_eq!(error, AgentError::Kept(refused(errno)));
         let text = format!("the table is as it was before: the kernel refused table `inet palisade`: {}", errno.desc());
         assert_eq!(error.to_string(), text);
-        assert_eq!((agent.kernel.dump(), &agent.wanted), (Ok(None), &None));
+        assert_eq!((agent.kernel.dump(), agent.own.wanted()), (Ok(None), None));
         assert_eq!(agent.take(&[80]), Ok(Applied::Loaded));
         agent.fail([Fault::Before(refused(errno))]);
         assert_eq!(agent.take(&[80, 81]), Err(AgentError::Kept(refused(errno))));
@@ -423,7 +434,7 @@ fn a_check_that_failed_is_made_up_for_by_the_next() {
 fn a_change_is_in_force_before_packets_have_left() {
     let mut agent = agent();
     agent.take(&[80]).unwrap();
-    let enforce = |agent: &mut Agent<Fake>, ports: &[u16]| agent.enforce(&model(ports), NodeId(0), BTreeMap::new());
+    let enforce = |agent: &mut Agent<Fake>, ports: &[u16]| agent.bring(&model(ports), NodeId(0), BTreeMap::new(), Ends::InForce);
     enforce(&mut agent, &[81]).unwrap();
     agent.assert_holds(&[81]);
     let before = agent.kernel.graces();
@@ -526,17 +537,17 @@ fn what_a_replacement_left_beside_that_failed_is_taken_away_by_a_check() {
 fn whether_a_change_was_built_on_what_is_known_is_told() {
     let mut agent = agent();
     agent.take(&[80]).unwrap();
-    assert_eq!(agent.built(), Built::OnUnknown);
+    assert_eq!(agent.own.built(), Built::OnUnknown);
     agent.take(&[80, 81]).unwrap();
-    assert_eq!(agent.built(), Built::OnKnown);
+    assert_eq!(agent.own.built(), Built::OnKnown);
     // It ends half-way.
     agent.fail(ends_after(2, refused(Errno::ENOMEM)));
     assert_eq!(agent.take(&[82]), Err(AgentError::NotKnown(refused(Errno::ENOMEM))));
     assert!(matches!(agent.take(&[80, 81]), Ok(Applied::Changed(_))));
-    assert_eq!(agent.built(), Built::OnUnknown);
+    assert_eq!(agent.own.built(), Built::OnUnknown);
     // Somebody has changed it, and nobody has noticed.
     agent.meddle(vec![Change::DeleteTable]);
     agent.take(&[83]).unwrap();
-    assert_eq!(agent.built(), Built::OnUnknown);
+    assert_eq!(agent.own.built(), Built::OnUnknown);
     agent.assert_holds(&[83]);
 }

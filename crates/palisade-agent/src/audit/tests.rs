@@ -1,12 +1,79 @@
 use std::net::IpAddr;
 
 use nix::errno::Errno;
-use palisade_kernel::{Fake, Fault, Object, Refusal};
-use palisade_nft::Change;
+use palisade_kernel::{Fake, Fault, Kernel, Object, Refusal};
+use palisade_nft::{Change, Table, Transaction};
 use palisade_testkit::check::snapshot;
 
 use super::*;
+use crate::agent::Checked;
+use crate::core::refusals::same;
+use crate::core::small_table::{Finished, Goal, SmallTable};
+use crate::core::work::{Progress, perform};
 use crate::packet::Tuple;
+
+/// A keeper with its table, on a kernel.
+#[derive(Default)]
+struct Kept {
+    keeper: Keeper,
+    table: Option<SmallTable>,
+}
+
+impl std::ops::Deref for Kept {
+    type Target = Keeper;
+
+    fn deref(&self) -> &Keeper {
+        &self.keeper
+    }
+}
+
+impl std::ops::DerefMut for Kept {
+    fn deref_mut(&mut self) -> &mut Keeper {
+        &mut self.keeper
+    }
+}
+
+impl Kept {
+    fn drive(&mut self, kernel: &mut Fake, begin: impl FnOnce(&mut SmallTable) -> Progress<Finished>) -> Finished {
+        let table = self.table.get_or_insert_with(|| SmallTable::new(Table::Audit));
+        let mut progress = begin(table);
+        loop {
+            match progress {
+                Progress::Finished(finished) => return finished,
+                Progress::Do(work) => progress = table.done(perform(kernel, &work).unwrap()).unwrap(),
+            }
+        }
+    }
+
+    fn apply(&mut self, kernel: &mut Fake, model: &Model, node: NodeId, now: Duration) {
+        // Every model of a test is read anew.
+        self.keeper.update(model, &Changes::all(model), node);
+        let needs = self.keeper.needs(model);
+        if needs.count {
+            match kernel.counters_of(Table::Audit) {
+                Ok(counters) => self.keeper.counted(&counters),
+                Err(error) => self.keeper.not_counted(&error),
+            }
+        }
+        let goal = self.keeper.goal();
+        let written = needs.write.then(|| match self.drive(kernel, |it| it.bring(Goal::Ruleset(goal))) {
+            Finished::Written(written) => written,
+            other @ Finished::Restored(_) => panic!("{other:?}"),
+        });
+        self.keeper.written(written.transpose(), model, now);
+    }
+
+    fn check(&mut self, kernel: &mut Fake) -> Result<Checked, KernelError> {
+        let checked = match self.drive(kernel, SmallTable::restore) {
+            Finished::Restored(checked) => checked,
+            other @ Finished::Written(_) => panic!("{other:?}"),
+        };
+        if matches!(checked, Ok(Checked::WasChanged | Checked::WasRemoved)) {
+            self.keeper.reloaded();
+        }
+        checked
+    }
+}
 
 /// A set, since when, and its flows: port, connections, first and last.
 type Counts = (String, u64, Vec<(Option<u16>, u64, u64, u64)>);
@@ -49,7 +116,7 @@ fn held(kernel: &mut Fake, keeper: &Keeper) -> bool {
 
 #[test]
 fn the_table_is_there_as_long_as_something_is_audited() {
-    let (mut keeper, mut kernel) = (Keeper::default(), Fake::new());
+    let (mut keeper, mut kernel) = (Kept::default(), Fake::new());
     for sets in [&["s"][..], &["s", "t"], &["t"], &[], &["s"]] {
         keeper.apply(&mut kernel, &model(sets), NodeId(0), SECOND);
         assert_eq!((keeper.failure(), held(&mut kernel, &keeper)), (None, true), "{sets:?}");
@@ -61,7 +128,7 @@ fn the_table_is_there_as_long_as_something_is_audited() {
 
 #[test]
 fn what_somebody_else_did_to_the_table_is_undone() {
-    let (mut keeper, mut kernel) = (Keeper::default(), Fake::new());
+    let (mut keeper, mut kernel) = (Kept::default(), Fake::new());
     assert_eq!(keeper.check(&mut kernel), Ok(Checked::NothingWanted));
     keeper.apply(&mut kernel, &model(&["s"]), NodeId(0), SECOND);
     assert_eq!(keeper.check(&mut kernel), Ok(Checked::Intact));
@@ -83,7 +150,7 @@ fn what_somebody_else_did_to_the_table_is_undone() {
 
 #[test]
 fn a_failure_is_told_once_and_made_up_for() {
-    let (mut keeper, mut kernel) = (Keeper::default(), Fake::new());
+    let (mut keeper, mut kernel) = (Kept::default(), Fake::new());
     let refused = KernelError::Refused(vec![Refusal { object: Object::Table, errno: Errno::ENOMEM }]);
     kernel.fail([Fault::Before(refused)]);
     keeper.apply(&mut kernel, &model(&["s"]), NodeId(0), SECOND);
@@ -94,7 +161,7 @@ fn a_failure_is_told_once_and_made_up_for() {
 
 #[test]
 fn connections_are_counted_until_their_set_is_edited() {
-    let (mut keeper, mut kernel) = (Keeper::default(), Fake::new());
+    let (mut keeper, mut kernel) = (Kept::default(), Fake::new());
     let both = model(&["s", "t"]);
     keeper.apply(&mut kernel, &both, NodeId(0), SECOND);
     let names = Names::of(&both, &BTreeMap::new());
@@ -104,11 +171,18 @@ fn connections_are_counted_until_their_set_is_edited() {
         assert_eq!((told.would.becomes, told.port), (Becomes::Denied, Some(port)));
         assert_eq!(told.report().sentence, format!("isolated by NetworkPolicy x/p-{set}, no rule accepts"));
     }
-    assert_eq!(keeper.take(Key { origin: 1, ..key(&keeper, "s", 80) }, 1, &names, SECOND), None);
-    let counts = |keeper: &mut Keeper, kernel: &mut Fake| -> Vec<Counts> {
+    let unknown = Key { origin: 1, ..key(&keeper, "s", 80) };
+    assert_eq!(keeper.take(unknown, 1, &names, SECOND), None);
+    let counts = |keeper: &mut Kept, kernel: &mut Fake| -> Vec<Counts> {
         let flow = |it: &WatchedFlow| (it.port, it.connections, it.first.as_secs(), it.last.as_secs());
         let of = |it: Watched| (it.set.to_string(), it.since.as_secs(), it.flows.iter().map(flow).collect());
-        keeper.watched(kernel).unwrap().into_iter().map(of).collect()
+        {
+            keeper.keeper.counted(&kernel.counters_of(Table::Audit).unwrap());
+            keeper.watched()
+        }
+        .into_iter()
+        .map(of)
+        .collect()
     };
     let t = ("t".to_owned(), 1, vec![(Some(80), 1, 4, 4)]);
     let s = ("s".to_owned(), 1, vec![(Some(80), 2, 2, 5), (Some(81), 1, 3, 3)]);
@@ -124,18 +198,16 @@ fn connections_are_counted_until_their_set_is_edited() {
 #[test]
 fn a_counter_that_begins_anew_takes_nothing_back() {
     let both = model(&["s"]);
-    let mut ids = Ids::default();
-    let table = audit(&both, NodeId(0), &mut ids).unwrap();
+    let (table, _) = Auditing::default().audit(&both, NodeId(0)).unwrap();
     let mut subjects = Subjects::default();
-    subjects.know(&both, Some(&table));
-    let (chain, (id, direction)) = table.subjects.iter().next().unwrap();
-    let key = (both.endpoint(*id).unwrap().name.clone(), *direction);
+    subjects.know(Some(&table));
+    let (chain, key) = table.subjects.iter().next().unwrap();
     for (shown, counted) in [(3, 3), (5, 5), (5, 5), (2, 7), (4, 9)] {
         subjects.show(chain, shown);
-        assert_eq!(subjects.counted[&key], counted);
+        assert_eq!(subjects.counted[key], counted);
         // A table that has the chain goes on with it.
-        subjects.know(&both, Some(&table));
+        subjects.know(Some(&table));
     }
     let since = subjects.since(&BTreeMap::from([(key.clone(), 7)]));
-    assert_eq!((since[&key], since.len()), (2, table.subjects.len()));
+    assert_eq!((since[key], since.len()), (2, table.subjects.len()));
 }

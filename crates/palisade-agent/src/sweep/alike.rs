@@ -67,7 +67,7 @@ impl<'a> Alike<'a> {
 
 /// What each map and set of a ruleset says of an address. Sets of links are left out: connections are traced without any.
 fn said(ruleset: &Ruleset, address: IpAddr) -> Vec<Option<u32>> {
-    let Ruleset { layout: _, data, intervals, addresses, chains: _, verdicts: _, sets: _, pairs: _, origins: _ } = ruleset;
+    let Ruleset { layout: _, data, intervals, addresses, chains: _, verdicts: _, sets: _, pairs: _, tuples: _, origins: _ } = ruleset;
     let data = data.values().map(|it| it.elements.get(&address).copied());
     let intervals = intervals.values().map(|it| {
         let below = it.elements.range(..=address).next_back();

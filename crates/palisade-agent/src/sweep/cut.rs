@@ -95,7 +95,7 @@ impl Why {
 }
 
 /// Counts connections as they are ended.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     groups: BTreeMap<Opening, Cut>,
 }
@@ -106,6 +106,15 @@ impl Tally {
         let Why { source, destination, by } = why;
         let group = self.groups.entry(opening).or_insert(Cut { source, destination, protocol, port, by, connections: 0 });
         group.connections += 1;
+    }
+
+    pub(crate) fn absorb(&mut self, other: Tally) {
+        for (opening, cut) in other.groups {
+            match self.groups.get_mut(&opening) {
+                Some(group) => group.connections += cut.connections,
+                None => drop(self.groups.insert(opening, cut)),
+            }
+        }
     }
 
     pub(crate) fn cuts(self) -> Cuts {

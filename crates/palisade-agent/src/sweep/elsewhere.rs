@@ -5,12 +5,13 @@ use std::net::IpAddr;
 
 use palisade_engine::{Selecting, decide_direction_among, selects};
 use palisade_model::{
-    ContainerPort, Direction, End, Endpoint, EndpointId, Flow, Labels, NamespaceSet, Path, Place, Policy, Reason, Subject, Verdict,
+    ContainerPort, Direction, End, Endpoint, EndpointId, Flow, Labels, NamespaceSet, NetworkId, Path, Place, Policy, Reason, Subject,
+    Verdict,
 };
 
+use crate::cluster::Cluster;
 use crate::denial::{DeniedBy, protocol};
 use crate::sweep::judge::Opening;
-use crate::sweep::view::View;
 
 /// Pods of one number are alike to every policy, but for their addresses.
 type Kind = usize;
@@ -31,7 +32,7 @@ struct Case {
 /// Judges for pods of other nodes. What was found out is kept.
 #[derive(Debug)]
 pub(crate) struct Elsewhere<'a> {
-    view: &'a View,
+    cluster: &'a Cluster,
     /// Policies that select pods of one namespace, by its name.
     of_namespace: HashMap<&'a str, Vec<&'a Policy>>,
     /// Policies that select pods of many.
@@ -43,16 +44,16 @@ pub(crate) struct Elsewhere<'a> {
 }
 
 impl<'a> Elsewhere<'a> {
-    pub(crate) fn in_view(view: &'a View) -> Elsewhere<'a> {
+    pub(crate) fn of(cluster: &'a Cluster) -> Elsewhere<'a> {
         let (mut of_namespace, mut of_many) = (HashMap::<&str, Vec<&Policy>>::new(), Vec::new());
-        for policy in &view.model.policies {
+        for policy in &cluster.model().policies {
             match &policy.subject {
                 Subject::Pods { namespaces: NamespaceSet::Own(own), .. } => of_namespace.entry(own).or_default().push(policy),
                 Subject::Pods { namespaces: NamespaceSet::Matching(_), .. } | Subject::Unknown => of_many.push(policy),
             }
         }
         let (of, kinds, selecting, verdicts) = (HashMap::new(), HashMap::new(), HashMap::new(), HashMap::new());
-        Elsewhere { view, of_namespace, of_many, of, kinds, selecting, verdicts }
+        Elsewhere { cluster, of_namespace, of_many, of, kinds, selecting, verdicts }
     }
 
     /// What denies a connection at the end that is judged in a direction, if that is a pod and something does.
@@ -61,8 +62,8 @@ impl<'a> Elsewhere<'a> {
             Direction::Ingress => (opening.destination, opening.source),
             Direction::Egress => (opening.source, opening.destination),
         };
-        let Place::Pod(id) = self.view.place(there) else { return None };
-        let pod = self.view.model.endpoint(id)?;
+        let Place::Pod(id) = self.cluster.place(there) else { return None };
+        let pod = self.cluster.model().endpoint(id)?;
         let kind = self.kind(id, pod);
         if self.selecting(kind, direction, pod).is_empty() {
             return None;
@@ -88,7 +89,7 @@ impl<'a> Elsewhere<'a> {
 
     /// The policies that have something to say about pods of a kind.
     fn selecting(&mut self, kind: Kind, direction: Direction, pod: &Endpoint) -> &[Selecting<'a>] {
-        let (model, of_namespace, of_many) = (&self.view.model, &self.of_namespace, &self.of_many);
+        let (model, of_namespace, of_many) = (self.cluster.model(), &self.of_namespace, &self.of_many);
         self.selecting.entry((kind, direction)).or_insert_with(|| {
             let own = of_namespace.get(&*pod.name.namespace).map_or(&[][..], Vec::as_slice);
             let speaks = |it: &&Policy| *it.isolates.of(direction) || !it.rules.of(direction).is_empty();
@@ -98,10 +99,11 @@ impl<'a> Elsewhere<'a> {
     }
 
     fn judge(&self, opening: &Opening, direction: Direction, kind: Kind) -> Option<DeniedBy> {
-        let model = &self.view.model;
+        let model = self.cluster.model();
         let among = self.selecting.get(&(kind, direction)).map_or(&[][..], Vec::as_slice);
-        let [from, to] = opening.ends().map(|it| End { place: self.view.place(it), address: Some(it) });
-        let flow = Flow { from, to, protocol: protocol(opening.protocol), port: opening.port, path: Path::Direct };
+        let [from, to] = opening.ends().map(|it| End { place: self.cluster.place(it), address: Some(it) });
+        let flow =
+            Flow { network: NetworkId::DEFAULT, from, to, protocol: protocol(opening.protocol), port: opening.port, path: Path::Direct };
         let walk = decide_direction_among(model, among, &flow, direction);
         match (walk.verdict, walk.reason) {
             (Verdict::Accept, _) => None,

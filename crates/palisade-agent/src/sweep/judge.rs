@@ -9,15 +9,15 @@
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
-use palisade_kernel::{Answer, Connection, Transport};
+use palisade_kernel::{Connection, Transport};
 use palisade_model::Direction;
-use palisade_nft::{At, CtState, Origin, Packet, Ruleset, trace};
+use palisade_nft::{At, CtState, Origin, Packet, Ruleset, Tuple, TupleKey, trace};
 
+use crate::cluster::Cluster;
 use crate::denial::DeniedBy;
 use crate::names;
 use crate::sweep::alike::{Alike, Ends};
 use crate::sweep::elsewhere::Elsewhere;
-use crate::sweep::view::View;
 
 pub(crate) const TCP: u8 = 6;
 
@@ -81,7 +81,7 @@ struct Traced {
 #[derive(Debug)]
 pub(crate) struct Judge<'a> {
     ruleset: &'a Ruleset,
-    view: &'a View,
+    cluster: &'a Cluster,
     /// Addresses of the node itself.
     node: &'a BTreeSet<IpAddr>,
     alike: Alike<'a>,
@@ -90,15 +90,15 @@ pub(crate) struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// `ruleset` is what the view was lowered to, `node` has all addresses of the node itself.
-    pub(crate) fn new(ruleset: &'a Ruleset, view: &'a View, node: &'a BTreeSet<IpAddr>) -> Judge<'a> {
-        let (alike, elsewhere) = (Alike::in_ruleset(ruleset), Elsewhere::in_view(view));
-        Judge { ruleset, view, node, alike, traced: HashMap::new(), elsewhere }
+    /// `ruleset` is what the cluster was lowered to, `node` has all addresses of the node itself.
+    pub(crate) fn new(ruleset: &'a Ruleset, cluster: &'a Cluster, node: &'a BTreeSet<IpAddr>) -> Judge<'a> {
+        let (alike, elsewhere) = (Alike::in_ruleset(ruleset), Elsewhere::of(cluster));
+        Judge { ruleset, cluster, node, alike, traced: HashMap::new(), elsewhere }
     }
 
     /// What becomes of a connection. An error names something that the ruleset refers to and does not have.
     pub(crate) fn fate(&mut self, opening: &Opening) -> Result<Fate, String> {
-        let [from_here, to_here] = opening.ends().map(|it| self.view.is_own_pod(it));
+        let [from_here, to_here] = opening.ends().map(|it| self.cluster.is_own_pod(it));
         let [by_node, to_node] = opening.ends().map(|it| self.node.contains(&it) || it.is_loopback());
         let hook = match (from_here || to_here, by_node, to_node) {
             // What a node sends to its own pods meets no hook.
@@ -118,17 +118,17 @@ impl<'a> Judge<'a> {
     /// What denies packets from a pod of another node, or from a server of this one, to a pod of this node, though the kernel may take them for answers or for the
     /// beginning of another connection: the number that the ruleset logs for such a first packet. None where the ruleset lets that pass; and where what the own pod sends the other way does not leave
     /// the node, or is let in by the other: only that makes answers of them.
-    pub(crate) fn denies_answer(&mut self, answer: &Answer) -> Result<Option<u32>, String> {
-        let (from, to, protocol) = (answer.from(), answer.to(), answer.protocol());
+    pub(crate) fn denies_reply(&mut self, reply: &Tuple) -> Result<Option<u32>, String> {
+        let (from, to, protocol) = (reply.from(), reply.to(), reply.protocol());
         let opening = |from: SocketAddr, to: SocketAddr| {
             let (source, destination) = (from.ip(), to.ip());
-            Opening { source, destination, protocol, port: answer.has_ports().then_some(to.port()) }
+            Opening { source, destination, protocol, port: (reply.key() == TupleKey::Ports).then_some(to.port()) }
         };
-        if !self.view.is_own_pod(to.ip()) || self.view.is_own_pod(from.ip()) {
+        if !self.cluster.is_own_pod(to.ip()) || self.cluster.is_own_pod(from.ip()) {
             return Ok(None);
         }
         let call = opening(to, from);
-        if !self.view.is_pod(from.ip()) {
+        if !self.cluster.is_pod(from.ip()) {
             // Of others than pods only servers of this node are asked about, and only as long as nobody may call them.
             let Traced { fate, origin } = self.traced(&call, Hook::Input)?;
             return Ok(Some(origin).filter(|_| protocol == TCP && matches!(fate, Fate::Denied(_))));
@@ -157,13 +157,16 @@ impl<'a> Judge<'a> {
         let state = CtState::New;
         // By no link: whether a pod is known does not matter to what policy says of its connections.
         let (from_link, to_link) = (None, None);
-        let packet = Packet { at, source, destination, protocol, port, state, priority: 0, source_is_local: false, from_link, to_link };
+        let (priority, source_is_local, source_port) = (0, false, None);
+        let packet = Packet { at, source, destination, protocol, port, source_port, state, priority, source_is_local, from_link, to_link };
         let traced = trace(self.ruleset, &packet)?;
         let origin = traced.origins.last().copied().unwrap_or(0);
         let fate = match (traced.accepted, self.ruleset.origins.get(&origin)) {
             // A guard is about one packet, and not about the connection that it belongs to.
             (true, _) | (false, Some(Origin::Guard(_))) => Fate::Lives,
-            (false, Some(Origin::Policy { direction, reason })) => Fate::Denied(names::by(&self.view.model, *direction, reason.clone())),
+            (false, Some(Origin::Policy { direction, reason })) => {
+                Fate::Denied(names::by(self.cluster.model(), *direction, reason.clone()))
+            }
             (false, Some(Origin::Accepted { .. }) | None) => Fate::Denied(DeniedBy::Unknown(origin)),
         };
         let traced = Traced { fate, origin };

@@ -5,23 +5,29 @@
 //! first packet came now, and those that are denied are forgotten. Of TCP, no later segment opens one again, whoever sends it; a datagram
 //! opens a new one, in the direction in which it goes, and is judged as such.
 //!
-//! [`view`] says which connections a change touches and [`judge`] what becomes of each, by what is [`alike`] on this node and by the policies of
-//! pods [`elsewhere`]: all of these are pure. [`sweeper`] reads and forgets; [`answers`] are what both ends of a conversation go on with.
+//! [`touched`] has the connections that a change touches, and [`judge`] decides about each, by addresses that are [`alike`] to this node and by the policies of
+//! pods [`elsewhere`]. [`replies`] are packets that both ends of a connection go on with. The core asks its host to read and delete connections.
 
 mod alike;
-mod answers;
 mod cut;
 mod elsewhere;
 mod judge;
-mod places;
-mod sweeper;
-mod view;
+mod replies;
+mod touched;
 
-pub(crate) use answers::Shut;
 pub use cut::{Cut, CutBy, Cuts};
-pub use sweeper::Swept;
-pub(crate) use sweeper::{Desk, Sweeper, Tools};
-pub(crate) use view::{Touched, View};
+pub(crate) use cut::{Tally, Why};
+pub(crate) use judge::{Fate, Judge, Opening, TCP};
+pub(crate) use replies::{Replies, RepliesError, denied, replies_of};
+pub(crate) use touched::{Amount, changed_nodes, pods_seen_differently, selected};
+pub use touched::{Judged, Touched};
+
+/// Whether all connections have ended that are to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Swept {
+    All,
+    NotAll,
+}
 
 /// What becomes of connections that a change denies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,22 +4,15 @@ mod kinds;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use palisade_kernel::{Environment, Filter, FramesDump, LinkFacts, TableOf};
-use palisade_model::{Endpoint, EndpointId, Model, NodeId, Place};
+use palisade_kernel::{Environment, Filter, LinkFacts, TableOf};
+use palisade_model::{Endpoint, EndpointId, Model, NetworkId, NodeId, Place};
 use palisade_nft::Table;
 use palisade_report::v1;
 
 pub use kinds::EnvironmentKind;
 
-/// That the table of frames is not for the links of the pods.
-pub(super) fn frames(held: &FramesDump) -> v1::VerifyFinding {
-    let is = if held.tables.is_empty() { "is missing" } else { "is not as it was written" };
-    let sentence = format!("table `netdev palisade` {is}: frames with VLAN tags can bring any source past the chains that bind sources");
-    EnvironmentKind::FramesChanged.finding("table `netdev palisade`".to_owned(), sentence)
-}
-
 /// Everything that is known to lead packets of the node's pods past our hooks.
-pub(super) fn judge(
+pub(crate) fn judge(
     model: &Model,
     node: NodeId,
     links: &BTreeMap<EndpointId, String>,
@@ -232,7 +225,7 @@ fn bridges(environment: &Environment, pods: &Pods<'_>, out: &mut Vec<v1::VerifyF
 
 fn without_link(node: NodeId, environment: &Environment, pods: &Pods<'_>, out: &mut Vec<v1::VerifyFinding>) {
     for (id, pod) in pods.of(node) {
-        let has_own = pod.addresses.iter().any(|it| pods.model.place_of(*it) == Place::Pod(id));
+        let has_own = pod.addresses.iter().any(|it| pods.model.place_of(NetworkId::DEFAULT, *it) == Place::Pod(id));
         let link = pods.links.get(&id);
         let exists = link.is_some_and(|link| environment.links.iter().any(|it| it.name == *link));
         if has_own && !exists {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use palisade_kernel::{Environment, FramesDump};
-use palisade_nft::Dump;
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
+use palisade_kernel::Environment;
+use palisade_nft::{self as nft, Dump};
 use serde::{Deserialize, Serialize};
 
 use crate::verify::Held;
@@ -20,6 +21,8 @@ pub enum FileError {
     Other { api_version: String, kind: String },
     #[error("`{0}` is not written in pairs of hexadecimal digits")]
     Digits(String),
+    #[error("`{0}` is no table of ours")]
+    Table(String),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -35,8 +38,8 @@ struct File {
     api_version: String,
     kind: String,
     node: String,
-    table: Option<Table>,
-    frames: Frames,
+    /// By family and name, such as `inet palisade`.
+    tables: BTreeMap<String, Table>,
     environment: Environment,
 }
 
@@ -51,12 +54,27 @@ struct Table {
     rules: Vec<String>,
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Frames {
-    tables: Vec<String>,
-    chains: Vec<String>,
-    rules: Vec<String>,
+impl Table {
+    fn of(dump: &Dump) -> Table {
+        Table {
+            table: HEXLOWER.encode(&dump.table),
+            chains: all_digits(&dump.chains),
+            sets: all_digits(&dump.sets),
+            elements: dump.elements.iter().map(|(name, it)| (name.clone(), all_digits(it))).collect(),
+            rules: all_digits(&dump.rules),
+        }
+    }
+
+    fn dump(self) -> Result<Dump, FileError> {
+        let elements = self.elements.into_iter().map(|(name, it)| Ok((name, all_bytes(&it)?)));
+        Ok(Dump {
+            table: bytes(&self.table)?,
+            chains: all_bytes(&self.chains)?,
+            sets: all_bytes(&self.sets)?,
+            elements: elements.collect::<Result<_, FileError>>()?,
+            rules: all_bytes(&self.rules)?,
+        })
+    }
 }
 
 pub(super) fn write(held: &Held, node: &str) -> Result<String, FileError> {
@@ -64,18 +82,7 @@ pub(super) fn write(held: &Held, node: &str) -> Result<String, FileError> {
         api_version: API_VERSION.to_owned(),
         kind: KIND.to_owned(),
         node: node.to_owned(),
-        table: held.table.as_ref().map(|it| Table {
-            table: digits(&it.table),
-            chains: all_digits(&it.chains),
-            sets: all_digits(&it.sets),
-            elements: it.elements.iter().map(|(name, it)| (name.clone(), all_digits(it))).collect(),
-            rules: all_digits(&it.rules),
-        }),
-        frames: Frames {
-            tables: all_digits(&held.frames.tables),
-            chains: all_digits(&held.frames.chains),
-            rules: all_digits(&held.frames.rules),
-        },
+        tables: held.tables.iter().map(|(table, dump)| (table.to_string(), Table::of(dump))).collect(),
         environment: held.environment.clone(),
     };
     Ok(serde_json::to_string_pretty(&file)? + "\n")
@@ -87,41 +94,20 @@ pub(super) fn read(text: &str) -> Result<(Held, String), FileError> {
         return Err(FileError::Other { api_version, kind });
     }
     let file: File = serde_json::from_str(text)?;
-    let table = file.table.map(|it| -> Result<Dump, FileError> {
-        let elements = it.elements.into_iter().map(|(name, it)| Ok((name, all_bytes(&it)?)));
-        Ok(Dump {
-            table: bytes(&it.table)?,
-            chains: all_bytes(&it.chains)?,
-            sets: all_bytes(&it.sets)?,
-            elements: elements.collect::<Result<_, FileError>>()?,
-            rules: all_bytes(&it.rules)?,
-        })
-    });
-    let frames = FramesDump {
-        tables: all_bytes(&file.frames.tables)?,
-        chains: all_bytes(&file.frames.chains)?,
-        rules: all_bytes(&file.frames.rules)?,
-    };
-    Ok((Held { table: table.transpose()?, frames, environment: file.environment }, file.node))
-}
-
-fn digits(bytes: &[u8]) -> String {
-    const DIGITS: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
-    let digit = |it: u8| DIGITS.get(usize::from(it)).copied().unwrap_or('0');
-    bytes.iter().flat_map(|it| [digit(it >> 4), digit(it & 15)]).collect()
+    let mut tables = BTreeMap::new();
+    for (name, it) in file.tables {
+        let table = nft::Table::EVERY.into_iter().find(|it| it.to_string() == name).ok_or(FileError::Table(name))?;
+        tables.insert(table, it.dump()?);
+    }
+    Ok((Held { tables, environment: file.environment }, file.node))
 }
 
 fn all_digits(all: &[Vec<u8>]) -> Vec<String> {
-    all.iter().map(|it| digits(it)).collect()
+    all.iter().map(|it| HEXLOWER.encode(it)).collect()
 }
 
 fn bytes(text: &str) -> Result<Vec<u8>, FileError> {
-    let odd = || FileError::Digits(text.chars().take(20).collect());
-    let pairs = text.as_bytes().chunks(2).map(|pair| {
-        let pair = std::str::from_utf8(pair).ok().filter(|it| it.len() == 2 && it.chars().all(|it| it.is_ascii_hexdigit()));
-        pair.and_then(|it| u8::from_str_radix(it, 16).ok()).ok_or_else(odd)
-    });
-    pairs.collect()
+    HEXLOWER_PERMISSIVE.decode(text.as_bytes()).map_err(|_| FileError::Digits(text.chars().take(20).collect()))
 }
 
 fn all_bytes(all: &[String]) -> Result<Vec<Vec<u8>>, FileError> {
@@ -136,7 +122,8 @@ mod tests {
     fn what_is_written_is_read_back() {
         let elements = BTreeMap::from([("class4".to_owned(), vec![vec![0, 255, 16]])]);
         let table = Dump { table: vec![1, 2, 171], chains: vec![vec![3]], sets: vec![vec![]], elements, rules: vec![vec![4], vec![5]] };
-        let held = Held { table: Some(table), frames: FramesDump { tables: vec![vec![9]], ..FramesDump::default() }, ..Held::default() };
+        let tables = nft::Table::EVERY.into_iter().zip(1..).map(|(it, number)| (it, Dump { rules: vec![vec![number]], ..table.clone() }));
+        let held = Held { tables: tables.collect(), ..Held::default() };
         let text = write(&held, "worker-1").unwrap();
         assert!(text.contains("\"0102ab\""), "{text}");
         assert_eq!(read(&text).unwrap(), (held, "worker-1".to_owned()));
@@ -148,6 +135,8 @@ mod tests {
         assert!(refused("{").starts_with("this is no dump: "));
         let other = refused("{\"apiVersion\": \"palisade.dev/v2\", \"kind\": \"KernelDump\"}");
         assert_eq!(other, "this is `palisade.dev/v2` `KernelDump`, and a dump is `palisade.dev/v1` `KernelDump`");
+        let head = "\"apiVersion\": \"palisade.dev/v1\", \"kind\": \"KernelDump\", \"node\": \"a\"";
+        assert!(refused(&format!("{{{head}}}")).contains("missing field `tables`"));
         for odd in ["0", "0g", "+1", "ä1"] {
             assert_eq!(bytes(odd).unwrap_err().to_string(), format!("`{odd}` is not written in pairs of hexadecimal digits"));
         }

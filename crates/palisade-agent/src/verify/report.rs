@@ -1,6 +1,8 @@
-//! Differences of the table as they leave the house.
+//! Differences of tables as they leave the house.
 
-use palisade_nft::{At, Compared, CounterExample, CtState, Difference, DifferenceKind, Effect, Fared, Object};
+use std::collections::BTreeMap;
+
+use palisade_nft::{At, Compared, CounterExample, CtState, Difference, DifferenceKind, Effect, Fared, Table};
 use palisade_report::v1;
 
 use crate::denial::protocol;
@@ -17,11 +19,7 @@ pub(super) fn difference(it: &Difference, names: &Names) -> v1::VerifyFinding {
     v1::VerifyFinding {
         name: it.kind.name().to_owned(),
         weight: v1::VerifyWeight::Difference,
-        object: match &it.object {
-            Object::Elements(map) => Object::Map(map.clone()).to_string(),
-            Object::Rule { chain, .. } => Object::Chain(chain.clone()).to_string(),
-            object @ (Object::Batch | Object::Generation | Object::Table | Object::Chain(_) | Object::Map(_)) => object.to_string(),
-        },
+        object: it.place(),
         sentence: it.sentence(),
         effect,
         not_shown,
@@ -33,6 +31,7 @@ pub(super) fn difference(it: &Difference, names: &Names) -> v1::VerifyFinding {
 fn help(kind: DifferenceKind) -> &'static str {
     match kind {
         DifferenceKind::TableMissing => "an agent puts it back at once; without one, `palisade verify --repair` does",
+        DifferenceKind::TableAdded => "an agent takes it out at once; without one, `palisade verify --repair` does",
         DifferenceKind::TableDormant => "`palisade verify --repair` switches it on again; find out who set the flag",
         DifferenceKind::TableLayout => {
             "an agent of this version replaces it whole, and so does `palisade verify --repair`; nothing opens meanwhile"
@@ -55,9 +54,11 @@ fn help(kind: DifferenceKind) -> &'static str {
 
 fn packet(it: &CounterExample, names: &Names) -> v1::VerifyPacket {
     let (hook, link) = match &it.packet.at {
-        At::Forward => ("forward", None),
-        At::Input => ("input", None),
-        At::Ingress { link } => ("ingress", Some(link.clone())),
+        At::Forward => ("forward".to_owned(), None),
+        At::Input => ("input".to_owned(), None),
+        At::Output => ("output".to_owned(), None),
+        At::Ingress { link } => ("ingress".to_owned(), Some(link.clone())),
+        At::Frame { link, kind } => (format!("ingress in a frame of type {kind:#06x}"), Some(link.clone())),
     };
     let state = match it.packet.state {
         CtState::New => "new",
@@ -70,7 +71,7 @@ fn packet(it: &CounterExample, names: &Names) -> v1::VerifyPacket {
         to: names.side(it.packet.destination).report(),
         protocol: protocol(it.packet.protocol).to_string(),
         port: it.packet.port,
-        hook: hook.to_owned(),
+        hook,
         link,
         state: state.to_owned(),
         wanted: fate(&it.wanted),
@@ -92,7 +93,17 @@ pub(super) fn rank(effect: v1::VerifyEffect) -> u8 {
     }
 }
 
-pub(super) fn compared(it: &Compared, pods: usize) -> v1::VerifyCompared {
-    let Compared { chains, rules, maps, elements, programs, classes } = *it;
-    v1::VerifyCompared { chains, rules, maps, elements, programs, classes, pods }
+/// What was compared in all tables; programs and classes are those of the own table.
+pub(super) fn compared(all: &BTreeMap<Table, Compared>, pods: usize) -> v1::VerifyCompared {
+    let sum = |of: fn(&Compared) -> usize| all.values().map(of).sum();
+    let own = all.get(&Table::Own).copied().unwrap_or_default();
+    v1::VerifyCompared {
+        chains: sum(|it| it.chains),
+        rules: sum(|it| it.rules),
+        maps: sum(|it| it.maps),
+        elements: sum(|it| it.elements),
+        programs: own.programs,
+        classes: own.classes,
+        pods,
+    }
 }

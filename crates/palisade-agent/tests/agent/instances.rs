@@ -5,7 +5,8 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
 use palisade_agent::{Applied, Attention, Running};
-use palisade_kernel::{Namespace, Nftables};
+use palisade_kernel::{Kernel as _, Namespace, Nftables};
+use palisade_nft::Table;
 
 use crate::ground::{Ground, apply, say};
 
@@ -74,7 +75,7 @@ fn without_the_capability_one_sentence_says_what_is_missing() {
             assert_eq!(child.first_word(), sentence, "user {user} {by:?}");
         }
     }
-    assert_eq!(ground.node.run(|| Nftables::open().unwrap().exists()).unwrap(), Ok(false));
+    assert_eq!(ground.node.run(|| Nftables::open().unwrap().exists(Table::Own)).unwrap(), Ok(false));
 }
 
 /// In its own namespace an agent needs no more than that.

@@ -39,6 +39,11 @@ impl Older {
                 map.elements.values_mut().for_each(|it| *it = body(it));
                 Map::Verdict(map)
             }
+            Map::Tuples(map) => {
+                let mut map = map.clone();
+                map.elements.values_mut().for_each(|it| *it = body(it));
+                Map::Tuples(map)
+            }
             other @ (Map::Data(_) | Map::Interval(_) | Map::Sources(_) | Map::Pairs(_) | Map::Addresses(_)) => other.clone(),
         };
         vec![match change {
@@ -96,7 +101,7 @@ fn renamed(rule: &Rule, name: &impl Fn(&String) -> String) -> Rule {
     for it in &mut rule.statements {
         match it {
             Statement::Verdict(Verdict::Jump(it) | Verdict::Goto(it)) | Statement::Look(it) => *it = name(it),
-            Statement::Set(Value::From { map, .. }) => *map = name(map),
+            Statement::Set(Value::From { map, .. }) | Statement::LookTuple { map, .. } => *map = name(map),
             Statement::Set(Value::Zero) | Statement::Counter | Statement::Log(_) | Statement::Would(_) => {}
             Statement::Verdict(Verdict::Accept | Verdict::Drop | Verdict::Return) => {}
         }
@@ -122,6 +127,10 @@ impl Kernel for Older {
 
     fn grace(&mut self) -> Result<(), KernelError> {
         self.0.grace()
+    }
+
+    fn exists(&mut self, table: Table) -> Result<bool, KernelError> {
+        self.0.exists(table)
     }
 
     fn standing(&mut self) -> Result<Vec<Table>, KernelError> {

@@ -86,7 +86,9 @@ fn put_back(ground: &Ground, events: &Receiver<Event>) {
         "delete table inet palisade-strays",
     ] {
         ground.nft(edit);
-        wait_for(events, |it| matches!(it, Event::Restored { checked: Checked::WasChanged, by } if by.starts_with("nft ")).then_some(()));
+        wait_for(events, |it| {
+            matches!(it, Event::Restored { checked: Checked::WasChanged | Checked::WasRemoved, by } if by.starts_with("nft ")).then_some(())
+        });
         assert_eq!(ground.nft("list table inet palisade-strays"), before, "{edit}");
     }
 }

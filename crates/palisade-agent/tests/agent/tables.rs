@@ -1,12 +1,12 @@
 //! The table when others change it, and others' tables.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use palisade_agent::{Agent, AgentError, Applied, Checked, Event, Notice};
-use palisade_kernel::{Changed, Frames, Monitor, Nftables};
+use palisade_kernel::{Changed, Kernel as _, Monitor, Nftables};
 use palisade_model::NodeId;
-use palisade_nft::Layout;
+use palisade_nft::{Layout, Table, Transaction};
 
 use crate::ground::{DEADLINE, Ground, POD, apply, model, say, wait_for};
 
@@ -99,7 +99,7 @@ fn a_table_that_is_removed_is_gone_for_a_moment_only() {
             let looking = scope.spawn(|| {
                 let start = Instant::now();
                 let mut until = |exists| {
-                    while nftables.exists().unwrap() != exists && !is_over(start) {}
+                    while nftables.exists(Table::Own).unwrap() != exists && !is_over(start) {}
                     Instant::now()
                 };
                 let (from, to) = (until(false), until(true));
@@ -176,8 +176,9 @@ fn tables_of_others_stay_as_they_are_byte_for_byte() {
     let changed = others(&ground);
     drop(agent);
     assert_eq!(others(&ground), changed);
-    ground.node.run(|| Nftables::open().unwrap().unload().unwrap()).unwrap();
-    ground.node.run(|| Frames::open().unwrap().replace(&BTreeSet::new()).unwrap()).unwrap();
+    for table in [Table::Own, Table::Frames] {
+        ground.node.run(|| Nftables::open().unwrap().commit(&Transaction::unload_of(table)).unwrap()).unwrap();
+    }
     assert_eq!((others(&ground), ground.nft("list ruleset")), (changed.clone(), changed));
     assert_eq!(events.try_iter().collect::<Vec<_>>(), []);
 }

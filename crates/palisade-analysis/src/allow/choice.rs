@@ -1,8 +1,8 @@
 //! Which policies could open one side of a connection, the best first.
 
 use palisade_model::{
-    Action, ContainerPort, Direction, Endpoint, Flow, LabelSelector, Labels, Model, NamespaceSet, Operator, Peer, PeerSet, PerDirection,
-    Policy, PolicyKind, PolicyRef, PortMatch, PortSet, Ports, Requirement, Rule, Shape, Subject, Tier,
+    Action, ContainerPort, Direction, Endpoint, Flow, LabelSelector, Labels, Model, NamespaceSet, NetworkId, Operator, Peer, PeerSet,
+    PerDirection, Policy, PolicyKind, PolicyRef, PortMatch, PortSet, Ports, Requirement, Rule, Shape, Subject, Tier,
 };
 
 use super::{Addition, Change, Form, Why};
@@ -153,7 +153,7 @@ impl Choosing<'_> {
         *isolates.of_mut(self.direction) = true;
         *rules.of_mut(self.direction) = vec![rule.clone()];
         let subject = Subject::Pods { namespaces: NamespaceSet::Own(namespace), pods };
-        Policy { origin, shape: Shape::Only, tier: Tier::NetworkPolicy, rank: 0, subject, isolates, rules }
+        Policy { network: NetworkId::DEFAULT, origin, shape: Shape::Only, tier: Tier::NetworkPolicy, rank: 0, subject, isolates, rules }
     }
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use palisade_api::syntax;
-use palisade_model::{Model, PerDirection, Policy, PolicyRef, Rule, RuleRef, Subject, Tier};
+use palisade_model::{Model, NetworkId, PerDirection, Policy, PolicyRef, Rule, RuleRef, Subject, Tier};
 
 use super::form::Form;
 use super::rules::{Carried, Sequence};
@@ -64,6 +64,7 @@ pub(super) fn write(
     let (egress, from_egress) = split(rules.egress);
     let (ingress, from_ingress) = split(rules.ingress);
     let policy = Policy {
+        network: NetworkId::DEFAULT,
         origin: PolicyRef { kind, namespace: None, name: slot.name.clone() },
         shape,
         tier: slot.tier,

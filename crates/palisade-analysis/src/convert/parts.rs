@@ -55,7 +55,7 @@ pub(super) fn compares_pods(policy: &Policy) -> bool {
 
 /// Policies without relations, in their order. If only namespaces are compared, those without pods count too.
 pub(super) fn plain<'p>(model: &Model, policies: impl IntoIterator<Item = &'p Policy>) -> Vec<Policy> {
-    let there = model.endpoints.len();
+    let there = model.endpoints.slot_count();
     let mut asked: Option<Model> = None;
     let mut found = Vec::new();
     for policy in policies {
@@ -67,7 +67,7 @@ pub(super) fn plain<'p>(model: &Model, policies: impl IntoIterator<Item = &'p Po
         asked.endpoints.truncate(there);
         asked.endpoints.extend(possible(model, policy));
         asked.policies = vec![policy.clone()].into();
-        found.extend(without_relations(asked).into_owned());
+        found.extend(without_relations(asked).iter().cloned());
     }
     found
 }
@@ -81,6 +81,7 @@ fn possible(model: &Model, policy: &Policy) -> Vec<Endpoint> {
     }
     let namespaces = model.namespaces.keys().filter(|it| speaks_in(model, policy, it));
     let endpoint = |namespace: &str| Endpoint {
+        attachment: None,
         name: PodName { namespace: namespace.into(), name: Box::default() },
         labels: labels.clone(),
         addresses: Vec::new(),

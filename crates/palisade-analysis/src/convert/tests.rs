@@ -1,6 +1,6 @@
 use palisade_model::{
-    Action, IpBlock, LabelSelector, Model, NamespaceSet, Peer, PeerSet, PerDirection, Policy, PolicyKind, PolicyRef, PortSet, Rule, Shape,
-    Subject, Tier,
+    Action, IpBlock, LabelSelector, Model, NamespaceSet, NetworkId, Peer, PeerSet, PerDirection, Policy, PolicyKind, PolicyRef, PortSet,
+    Rule, Shape, Subject, Tier,
 };
 
 use super::*;
@@ -20,6 +20,7 @@ fn policy(kind: PolicyKind, name: &str, tier: Tier, rank: i64, ingress: Vec<Rule
         PolicyKind::Kep2091 => Shape::Kep2091,
     };
     Policy {
+        network: NetworkId::DEFAULT,
         origin: PolicyRef { kind, namespace: None, name: name.into() },
         shape,
         tier,
@@ -60,7 +61,7 @@ fn parts_without_room_are_asked_by_name() {
     let model = model(vec![policy(PolicyKind::AdminNetworkPolicy, "long", Tier::Admin, 0, denies(30))]);
     let mut full: Vec<Policy> =
         (0..=1000).map(|rank| policy(PolicyKind::ClusterNetworkPolicy, &format!("c{rank}"), Tier::Admin, rank, Vec::new())).collect();
-    full.splice(1..1, model.policies);
+    full.splice(1..1, model.policies.iter().cloned());
     let model = Model { policies: full.into(), ..Model::default() };
     let converted = convert(&model, &Objects::default(), Target::ClusterNetworkPolicy, None, Unsayable::Dropped);
     assert_eq!(written(&converted), [("long", 0, 25), ("long-2", 0, 5)]);

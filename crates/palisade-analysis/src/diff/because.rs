@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use palisade_engine::{PortSetId, PortSets, Traffic, decide_direction};
 use palisade_model::{
-    Direction, End, EndpointId, Family, Flow, Model, NamespaceSet, Path, Place, Policy, Protocol, Reason, Subject, Verdict,
+    Direction, End, EndpointId, Family, Flow, Model, NamespaceSet, NetworkId, Path, Place, Policy, Protocol, Reason, SharedList, Subject,
+    Verdict,
 };
 
 use super::members::{Both, Id, Kind, Members, place};
@@ -95,7 +97,7 @@ impl<'m> Asking<'m> {
     fn ask(&mut self, from: Asked<'_>, to: Asked<'_>, family: Option<Family>, protocol: Protocol, port: Option<u16>) -> Vec<Because> {
         let flow = |slots: fn(&Kind) -> &[Slot]| {
             let (from, to) = ends(from, to, family, slots)?;
-            Some(Flow { from, to, protocol, port, path: Path::Direct })
+            Some(Flow { network: NetworkId::DEFAULT, from, to, protocol, port, path: Path::Direct })
         };
         let flows = Both { old: flow(|it| &it.slots.old), new: flow(|it| &it.slots.new) };
         let mut all = Vec::new();
@@ -152,11 +154,11 @@ pub(crate) fn ends(from: Asked<'_>, to: Asked<'_>, family: Option<Family>, slots
 #[derive(Debug)]
 struct ByNamespace {
     model: Model,
-    cluster: Vec<Policy>,
+    cluster: Vec<Arc<Policy>>,
     /// Those of each namespace that was not asked yet.
-    own: BTreeMap<Box<str>, Vec<Policy>>,
+    own: BTreeMap<Box<str>, Vec<Arc<Policy>>>,
     /// All that can select in each namespace that was.
-    ready: HashMap<Box<str>, Vec<Policy>>,
+    ready: HashMap<Box<str>, SharedList<Policy>>,
     /// The namespace whose policies are in the model now.
     at: Option<Box<str>>,
     /// Pods that were set beside others: only a pod and itself are never parted, not a pod and its likes.
@@ -166,8 +168,9 @@ struct ByNamespace {
 impl ByNamespace {
     fn of(model: &Model) -> ByNamespace {
         let mut model = model.clone();
-        let (mut cluster, mut own): (Vec<Policy>, BTreeMap<Box<str>, Vec<Policy>>) = (Vec::new(), BTreeMap::new());
-        for policy in std::mem::take(&mut model.policies) {
+        let mut cluster: Vec<Arc<Policy>> = Vec::new();
+        let mut own: BTreeMap<Box<str>, Vec<Arc<Policy>>> = BTreeMap::new();
+        for policy in std::mem::take(&mut model.policies).iter_shared().cloned() {
             match &policy.subject {
                 Subject::Pods { namespaces: NamespaceSet::Own(namespace), .. } => own.entry(namespace.clone()).or_default().push(policy),
                 Subject::Pods { namespaces: NamespaceSet::Matching(_), .. } | Subject::Unknown => cluster.push(policy),
@@ -189,7 +192,7 @@ impl ByNamespace {
                 Some(known) => known,
                 None => self.cluster.iter().cloned().chain(self.own.remove(&namespace).unwrap_or_default()).collect(),
             };
-            let before = std::mem::replace(&mut *self.model.policies, of_namespace);
+            let before = std::mem::replace(&mut self.model.policies, of_namespace);
             if let Some(left) = self.at.replace(namespace) {
                 self.ready.insert(left, before);
             }
@@ -203,10 +206,7 @@ impl ByNamespace {
     fn parted(&mut self, flow: &Flow) -> Flow {
         let (Place::Pod(id), true) = (flow.to.place, flow.from.place == flow.to.place) else { return flow.clone() };
         let Some(endpoint) = self.model.endpoint(id).cloned() else { return flow.clone() };
-        let twin = *self.twins.entry(id).or_insert_with(|| {
-            self.model.endpoints.push(endpoint);
-            EndpointId(self.model.endpoints.len() - 1)
-        });
+        let twin = *self.twins.entry(id).or_insert_with(|| self.model.endpoints.push(endpoint));
         Flow { to: End { place: Place::Pod(twin), ..flow.to }, ..flow.clone() }
     }
 }

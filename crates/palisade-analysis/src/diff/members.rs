@@ -207,11 +207,11 @@ fn looks_alike(old: &Model, a: &Endpoint, new: &Model, b: &Endpoint) -> bool {
 /// that its workload had and has no more, or else against every sort it had. A replica that is gone while others stay is no change.
 fn pairs(old: &Version<'_, '_>, new: &Version<'_, '_>) -> BTreeMap<String, Vec<Pair>> {
     let mut units: BTreeMap<String, Both<Vec<EndpointId>>> = BTreeMap::new();
-    for (at, endpoint) in old.model.endpoints.iter().enumerate() {
-        units.entry(workload(endpoint)).or_default().old.push(EndpointId(at));
+    for (id, endpoint) in old.model.endpoints.iter_ids() {
+        units.entry(workload(endpoint)).or_default().old.push(id);
     }
-    for (at, endpoint) in new.model.endpoints.iter().enumerate() {
-        units.entry(workload(endpoint)).or_default().new.push(EndpointId(at));
+    for (id, endpoint) in new.model.endpoints.iter_ids() {
+        units.entry(workload(endpoint)).or_default().new.push(id);
     }
     units.into_iter().map(|(name, pods)| (name, paired(old, new, &pods))).collect()
 }

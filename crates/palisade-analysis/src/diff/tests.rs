@@ -1,7 +1,7 @@
 use palisade_engine::compile;
 use palisade_model::{
-    Action, Endpoint, IpBlock, LabelSelector, Labels, Model, Namespace, NamespaceSet, Peer, PeerSet, PerDirection, PodName, Policy,
-    PolicyKind, PolicyRef, PortSet, Readiness, Rule, Running, Shape, Subject, Tier,
+    Action, Endpoint, IpBlock, LabelSelector, Labels, Model, Namespace, NamespaceSet, NetworkId, Peer, PeerSet, PerDirection, PodName,
+    Policy, PolicyKind, PolicyRef, PortSet, Readiness, Rule, Running, Shape, Subject, Tier,
 };
 
 use super::{Diff, Filter, Focus, Group, Version};
@@ -17,7 +17,7 @@ fn model(pods: &[&str], policies: Vec<Policy>) -> Model {
         let name = PodName { namespace: namespace.into(), name: name.into() };
         let (addresses, ports, owners) = (Vec::new(), Vec::new(), Vec::new());
         let (readiness, running) = (Readiness::Ready, Running::Yes);
-        model.endpoints.push(Endpoint { name, labels, addresses, node: None, ports, owners, readiness, running });
+        model.endpoints.push(Endpoint { attachment: None, name, labels, addresses, node: None, ports, owners, readiness, running });
     }
     model
 }
@@ -26,6 +26,7 @@ fn model(pods: &[&str], policies: Vec<Policy>) -> Model {
 fn policy(namespace: &str, from: Vec<Peer>) -> Policy {
     let rule = Rule { index: 0, name: None, action: Action::Accept, peers: PeerSet::Of(from), ports: PortSet::Any, fail_closed: None };
     Policy {
+        network: NetworkId::DEFAULT,
         origin: PolicyRef { kind: PolicyKind::NetworkPolicy, namespace: Some(namespace.into()), name: "p".into() },
         tier: Tier::NetworkPolicy,
         rank: 0,

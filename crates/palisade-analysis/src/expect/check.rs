@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use palisade_model::{Direction, Place, Verdict};
+use palisade_model::{Direction, NetworkId, Place, Verdict};
 
 use super::classes::{Class, Side, Sides, sort};
 use super::ground::Ground;
@@ -216,7 +216,7 @@ impl Judged<'_> {
         // Where the same one is alone on both sides, it stands for two pods of one workload.
         let (from, to) = two.or_else(|| sources().next().zip(destinations().next()))?;
         let port = port.map_or(PortAsked::None, PortAsked::Number);
-        let asked = Asked { from: from.party.clone(), to: to.party.clone(), protocol, port };
+        let asked = Asked { network: NetworkId::DEFAULT, from: from.party.clone(), to: to.party.clone(), protocol, port };
         Some(Counterexample { asked, from: from.name.clone(), to: to.name.clone(), verdict, wanted: self.part.wanted })
     }
 }

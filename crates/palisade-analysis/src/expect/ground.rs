@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use palisade_engine::{Compared, selects};
-use palisade_model::{Direction, EndpointId, Model, NamespaceSet, PerDirection, Place, Policy, Shared, Subject};
+use palisade_model::{Direction, EndpointId, Model, NamespaceSet, NetworkId, PerDirection, Place, Policy, SharedList, Subject};
 
 /// The model and what was worked out about it.
 pub(super) struct Ground<'m> {
@@ -35,11 +35,12 @@ pub(super) struct Ground<'m> {
 impl<'m> Ground<'m> {
     pub(super) fn new(model: &'m Model) -> Ground<'m> {
         let stage = Model {
+            networks: model.networks.clone(),
             namespaces: model.namespaces.clone(),
             endpoints: model.endpoints.clone(),
             nodes: model.nodes.clone(),
             services: model.services.clone(),
-            policies: Shared::default(),
+            policies: SharedList::default(),
             pod_ranges: model.pod_ranges.clone(),
             node_ranges: model.node_ranges.clone(),
             completed: model.completed.clone(),
@@ -119,6 +120,7 @@ impl<'m> Ground<'m> {
 
 fn half(policy: &Policy, direction: Direction) -> Policy {
     let mut half = Policy {
+        network: NetworkId::DEFAULT,
         origin: policy.origin.clone(),
         tier: policy.tier,
         rank: policy.rank,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::net::IpAddr;
 
-use palisade_model::{End, EndpointId, Model, Place, Protocol, Service, ServiceKind};
+use palisade_model::{End, Model, NetworkId, Place, Protocol, Service, ServiceKind};
 
 use super::ground::Ground;
 use super::ports::{Wish, everything};
@@ -101,7 +101,7 @@ fn behind(ground: &mut Ground<'_>, service: &Service, ports: &Ports) -> Result<V
     let party = Party::Service { namespace: service.namespace.to_string(), name: service.name.to_string() };
     let mut found = Vec::new();
     for (protocol, port) in service_ports(service, ports) {
-        let behind = destination(&mut ground.stage, &party, protocol, &port).map_err(|why| match service.kind {
+        let behind = destination(&mut ground.stage, NetworkId::DEFAULT, &party, protocol, &port).map_err(|why| match service.kind {
             ServiceKind::Selector { .. } => Stop::Nothing(why),
             ServiceKind::NoSelector | ServiceKind::ExternalName(_) => Stop::CannotTell(why),
         })?;
@@ -133,8 +133,8 @@ fn service_ports(service: &Service, ports: &Ports) -> Vec<(Protocol, PortAsked)>
 /// The ends of one member. The stage gains a pod for labels.
 fn member_ends(ground: &mut Ground<'_>, outside: &[IpAddr], member: &Member) -> Result<Vec<(Party, Candidate)>, Stop> {
     let pods = |model: &Model, read: usize, wanted: &dyn Fn(&palisade_model::Endpoint) -> bool| {
-        let matching = model.endpoints.iter().take(read).enumerate().filter(|(_, it)| wanted(it));
-        let found = matching.filter_map(|(at, _)| candidate(model, at));
+        let matching = model.endpoints.iter_ids().take(read).filter(|(_, it)| wanted(it));
+        let found = matching.filter_map(|(id, _)| candidate(model, id));
         found.map(|it| (party_of(model, &it), it)).collect::<Vec<_>>()
     };
     let found = match member {
@@ -150,14 +150,14 @@ fn member_ends(ground: &mut Ground<'_>, outside: &[IpAddr], member: &Member) -> 
             let real = pods(&ground.stage, ground.read, &|it| {
                 *it.name.namespace == **namespace && if labels.is_empty() { it.labels.is_empty() } else { carries(it) }
             });
-            let assumed = source(&mut ground.stage, party).map_err(Stop::Nothing)?;
+            let assumed = source(&mut ground.stage, NetworkId::DEFAULT, party).map_err(Stop::Nothing)?;
             assumed.into_iter().map(|it| (party.clone(), it)).chain(real).collect()
         }
         Member::Party(party @ Party::Address(_)) => {
-            source(&mut ground.stage, party).map_err(Stop::Nothing)?.into_iter().map(|it| (party.clone(), it)).collect()
+            source(&mut ground.stage, NetworkId::DEFAULT, party).map_err(Stop::Nothing)?.into_iter().map(|it| (party.clone(), it)).collect()
         }
         Member::Party(party @ (Party::Pod { .. } | Party::Workload { .. } | Party::Node(_) | Party::Service { .. })) => {
-            let found = source(&mut ground.stage, party).map_err(Stop::Nothing)?;
+            let found = source(&mut ground.stage, NetworkId::DEFAULT, party).map_err(Stop::Nothing)?;
             found.into_iter().map(|it| (party_of(&ground.stage, &it), it)).collect()
         }
     };
@@ -180,7 +180,13 @@ fn why_nothing(model: &Model, member: &Member) -> &'static str {
 
 /// All pods, and the world outside.
 fn all(ground: &Ground<'_>, outside: &[IpAddr]) -> Vec<(Party, Candidate)> {
-    let pods = (0..ground.read).filter_map(|at| candidate(&ground.stage, at)).map(|it| (party_of(&ground.stage, &it), it));
+    let pods = ground
+        .stage
+        .endpoints
+        .ids()
+        .take(ground.read)
+        .filter_map(|id| candidate(&ground.stage, id))
+        .map(|it| (party_of(&ground.stage, &it), it));
     pods.chain(outside.iter().copied().map(at_outside)).collect()
 }
 
@@ -190,7 +196,7 @@ fn at_outside(address: IpAddr) -> (Party, Candidate) {
 
 /// How to ask about one candidate alone.
 fn party_of(model: &Model, candidate: &Candidate) -> Party {
-    let pod = |EndpointId(at)| model.endpoints.get(at).map(|it| &it.name);
+    let pod = |id| model.endpoint(id).map(|it| &it.name);
     let address = candidate.addresses.first().copied();
     match candidate.place {
         Place::Pod(id) => pod(id).map(|it| Party::Pod { namespace: it.namespace.to_string(), name: it.name.to_string() }),
@@ -285,12 +291,34 @@ fn spelt(member: &Member) -> String {
 
 /// Whether `pattern`, in which `*` stands for any text, is all of `text`.
 fn glob(pattern: &str, text: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == text,
-        Some((before, rest)) => {
-            let Some(text) = text.strip_prefix(before) else { return false };
-            let starts = text.char_indices().map(|(at, _)| at).chain([text.len()]);
-            starts.filter_map(|at| text.get(at..)).any(|tail| glob(rest, tail))
+    let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
+    let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
+    let Some(text) = text.strip_prefix(first).and_then(|it| it.strip_suffix(last)) else { return false };
+    // The first place where a part fits leaves the most text for the parts behind it, so no other place is tried.
+    middle.split('*').try_fold(text, |text, part| text.split_once(part).map(|it| it.1)).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::glob;
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        for (pattern, text, fits) in [
+            ("web", "web", true),
+            ("web", "webs", false),
+            ("*", "", true),
+            ("web-*", "web-", true),
+            ("*-1", "web-1", true),
+            ("a*a", "a", false),
+            ("a*b*c", "axbxbxc", true),
+            ("a*b*c", "axcxb", false),
+            ("*ab*ab*", "xabyab", true),
+            ("*ab*ab*", "xaby", false),
+        ] {
+            assert_eq!(glob(pattern, text), fits, "{pattern} {text}");
         }
+        // As long as a name can be. The time must not grow with the number of ways to place the stars.
+        assert!(!glob(&format!("{}b", "*a".repeat(60)), &"a".repeat(253)));
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use palisade_engine::{Nodes, decide, signature};
-use palisade_model::{ContainerPort, Direction, End, EndpointId, Flow, Model, Path, Place, Verdict};
+use palisade_model::{ContainerPort, Direction, End, Flow, Model, NetworkId, Path, Place, Verdict};
 
 use super::classes::{Numbered, Side};
 use super::ground::Ground;
@@ -104,7 +104,7 @@ impl Bench {
 
     /// The verdicts against an end that looks like this.
     fn row(&mut self, model: &mut Model, look: usize, other: End, asks: &[Ask]) -> Vec<Verdict> {
-        let read = model.endpoints.len();
+        let read = model.endpoints.slot_count();
         let other = apart(model, self.subject, other);
         let (from, to) = match self.direction {
             Direction::Egress => (self.subject, other),
@@ -119,7 +119,7 @@ impl Bench {
         let mut row = Vec::with_capacity(asks.len());
         for ask in asks {
             let (protocol, port) = intervals.first(*ask);
-            let flow = Flow { from, to, protocol, port, path: Path::Direct };
+            let flow = Flow { network: NetworkId::DEFAULT, from, to, protocol, port, path: Path::Direct };
             row.push(*self.verdicts.entry((look, (protocol, port))).or_insert_with(|| decide(model, &flow).verdict));
         }
         model.endpoints.truncate(read);
@@ -130,11 +130,10 @@ impl Bench {
 /// What is alike need not be the same: where one end is both, another one like it takes its place.
 fn apart(model: &mut Model, subject: End, other: End) -> End {
     match other.place {
-        Place::Pod(id) if other.place == subject.place => {
-            let twin = model.endpoint(id).cloned();
-            model.endpoints.extend(twin);
-            End { place: Place::Pod(EndpointId(model.endpoints.len() - 1)), ..other }
-        }
+        Place::Pod(id) if other.place == subject.place => match model.endpoints.shared(id).cloned() {
+            Some(twin) => End { place: Place::Pod(model.endpoints.push_shared(twin)), ..other },
+            None => other,
+        },
         Place::Pod(_) | Place::Node(_) | Place::Outside => other,
     }
 }

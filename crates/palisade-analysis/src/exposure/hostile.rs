@@ -53,8 +53,8 @@ fn stage(model: &Model, choice: &Choice, addresses: &[IpAddr], passing: Passing,
     }
     let labels: Labels = [(NAME_LABEL, choice.fresh.as_ref())].into_iter().collect();
     stage.namespaces.insert(choice.fresh.clone(), Namespace { labels, assumed: true });
-    stage.endpoints.push(pod(&choice.fresh, Labels::default(), addresses));
-    Hostile { newcomer: EndpointId(stage.endpoints.len() - 1), compiled: compile(&stage) }
+    let newcomer = stage.endpoints.push(pod(&choice.fresh, Labels::default(), addresses));
+    Hostile { newcomer, compiled: compile(&stage) }
 }
 
 /// Rewrites a rule; whether it passes on for labels.

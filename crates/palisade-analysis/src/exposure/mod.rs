@@ -156,7 +156,7 @@ impl Side {
 /// The exposure of every workload, or of those that have one of the pods in focus.
 pub fn expose(model: &Model, focus: Option<&Selection>) -> Exposures {
     // Whom a workload means by a relation is known, since it is there already: newcomers only meet it.
-    let model = &Model { policies: without_relations(model).into_owned().into(), ..model.clone() };
+    let model = &Model { policies: without_relations(model), ..model.clone() };
     let (addresses, told_apart) = newcomers::addresses(model);
     let mut stage = model.clone();
     let choice = choice::Choice::new(model);

@@ -76,14 +76,15 @@ pub(super) fn join(model: &mut Model, choice: &Choice, addresses: &[IpAddr]) -> 
         // Two newcomers may want one name; they never meet, so the place in the list tells them apart.
         let place = format!("{} {}", choice.fresh, all.len());
         model.namespaces.insert(place.clone().into(), Namespace { labels: namespace.clone(), assumed: true });
-        model.endpoints.push(pod(&place, labels.clone(), addresses));
-        all.push((Newcomer { wish, namespace, labels }, EndpointId(model.endpoints.len() - 1)));
+        let id = model.endpoints.push(pod(&place, labels.clone(), addresses));
+        all.push((Newcomer { wish, namespace, labels }, id));
     }
     Newcomers { all, together }
 }
 
 pub(super) fn pod(namespace: &str, labels: Labels, addresses: &[IpAddr]) -> Endpoint {
     Endpoint {
+        attachment: None,
         name: PodName { namespace: namespace.into(), name: "new".into() },
         labels,
         addresses: addresses.to_vec(),

@@ -54,7 +54,7 @@ mod tests {
     fn a_range_is_filled_when_all_its_addresses_are_known() {
         let addresses = ["10.0.0.1", "10.0.0.2", "fd00::1", "255.255.255.255"].map(|it| it.parse().unwrap()).to_vec();
         let node = Node { name: "n".into(), labels: Labels::default(), addresses, host_pods: Vec::new(), assumed: false };
-        let known = KnownAddresses::of(&Model { nodes: vec![node], ..Model::default() });
+        let known = KnownAddresses::of(&Model { nodes: [node].into(), ..Model::default() });
         let fill = |first: &str, last: &str| known.fill(first.parse().unwrap(), last.parse().unwrap());
         assert!(fill("10.0.0.1", "10.0.0.1") && fill("10.0.0.1", "10.0.0.2") && fill("fd00::1", "fd00::1"));
         assert!(!fill("10.0.0.0", "10.0.0.2") && !fill("10.0.0.2", "10.0.0.3") && !fill("0.0.0.0", "255.255.255.255"));

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use palisade_model::{EndpointId, Model, Place};
+use palisade_model::{Endpoint, EndpointId, Model, NetworkId, Place};
 
 use super::units::Unit;
 use crate::party::Party;
@@ -22,7 +22,7 @@ impl Selection {
     /// Reads an end as `explain` does; a namespace alone stands for all its pods.
     pub fn parse(model: &Model, text: &str) -> Result<Selection, String> {
         if model.namespaces.contains_key(text) {
-            return some(model, text, |at| model.endpoints.get(at).is_some_and(|it| *it.name.namespace == *text));
+            return some(model, text, |_, it| *it.name.namespace == *text);
         }
         if !text.contains(['/', ':', '.', '=']) {
             return Err(format!(
@@ -35,19 +35,18 @@ impl Selection {
             Party::Service { namespace, name } => {
                 Err(format!("`{text}`: the matrix is about the pods behind a Service; name them, as in {namespace}/{name}"))
             }
-            Party::Labels { namespace, labels } => some(model, text, |at| {
-                let alike = |it: &palisade_model::Endpoint| labels.iter().all(|(key, value)| it.labels.get(key) == Some(value));
-                model.endpoints.get(at).is_some_and(|it| *it.name.namespace == **namespace && alike(it))
+            Party::Labels { namespace, labels } => some(model, text, |_, it| {
+                *it.name.namespace == **namespace && labels.iter().all(|(key, value)| it.labels.get(key) == Some(value))
             }),
-            Party::Address(address) => match model.place_of(*address) {
+            Party::Address(address) => match model.place_of(NetworkId::DEFAULT, *address) {
                 Place::Pod(id) => Ok(Selection::Pods([id].into())),
                 Place::Node(_) => Err(format!("`{text}` is a node, and nodes are not in the matrix; ask `palisade explain`")),
                 Place::Outside => Ok(Selection::Outside(*address)),
             },
             Party::Pod { .. } | Party::Workload { .. } => {
-                let places = resolve::source(&mut model.clone(), &party)?;
+                let places = resolve::source(&mut model.clone(), NetworkId::DEFAULT, &party)?;
                 let pods: BTreeSet<EndpointId> = places.iter().filter_map(|it| pod(it.place)).collect();
-                some(model, text, |at| pods.contains(&EndpointId(at)))
+                some(model, text, |id, _| pods.contains(&id))
             }
         }
     }
@@ -82,8 +81,8 @@ fn pod(place: Place) -> Option<EndpointId> {
     }
 }
 
-fn some(model: &Model, text: &str, wanted: impl Fn(usize) -> bool) -> Result<Selection, String> {
-    let pods: BTreeSet<EndpointId> = (0..model.endpoints.len()).filter(|at| wanted(*at)).map(EndpointId).collect();
+fn some(model: &Model, text: &str, wanted: impl Fn(EndpointId, &Endpoint) -> bool) -> Result<Selection, String> {
+    let pods: BTreeSet<EndpointId> = model.endpoints.iter_ids().filter(|(id, it)| wanted(*id, it)).map(|(id, _)| id).collect();
     match pods.is_empty() {
         true => Err(format!("`{text}` has no pod on the pod network")),
         false => Ok(Selection::Pods(pods)),

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use palisade_engine::{PortSetId, PortSets, Selecting, Traffic, decide_direction_among, selects};
 use palisade_model::{
-    Action, Direction, End, Endpoint, EndpointId, Family, Flow, Model, NamespaceSet, Path, Peer, PeerSet, Place, Policy, PortMatch,
-    PortProtocol, PortSet, Protocol, Reason, Rule, RuleRef, Shared, Subject, Tier, Verdict,
+    Action, Direction, End, Endpoint, EndpointId, Family, Flow, Model, NamespaceSet, NetworkId, Path, Peer, PeerSet, Place, Policy,
+    PortMatch, PortProtocol, PortSet, Protocol, Reason, Rule, RuleRef, SharedList, Subject, Tier, Verdict,
 };
 
 use super::{Overridden, What};
@@ -42,15 +42,14 @@ impl<'w> Attributing<'w> {
         action: Action,
         spoken: &'w Model,
     ) -> Attributing<'w> {
-        let mut model = Model { policies: Shared::default(), services: Vec::new(), ..read.clone() };
+        let mut model = Model { policies: SharedList::default(), services: Vec::new(), ..read.clone() };
         let mut twins = BTreeMap::new();
         let met: BTreeSet<Id> = compared.lines.iter().flat_map(|it| it.from.kinds.iter().chain(&it.to.kinds)).copied().collect();
         for kind in met.into_iter().filter_map(|it| compared.members.kind(it)).filter(|it| !it.lone) {
             for slot in &kind.slots.new {
                 let Place::Pod(id) = slot.end.place else { continue };
                 let Some(endpoint) = model.endpoint(id).cloned().filter(|_| !twins.contains_key(&id)) else { continue };
-                twins.insert(id, EndpointId(model.endpoints.len()));
-                model.endpoints.push(endpoint);
+                twins.insert(id, model.endpoints.push(endpoint));
             }
         }
         let mut network: BTreeMap<&str, Vec<&Policy>> = BTreeMap::new();
@@ -179,7 +178,7 @@ impl<'w> Attributing<'w> {
         let admin: Vec<Selecting<'_>> =
             admin.map(|it| Selecting { policy: it, rules: it.rules.of(self.direction).iter().collect() }).collect();
         for (protocol, port) in questions(&self.compared.sets, line, rules, destination) {
-            let flow = Flow { from, to, protocol, port, path: Path::Direct };
+            let flow = Flow { network: NetworkId::DEFAULT, from, to, protocol, port, path: Path::Direct };
             let accepts = |(policy, rule)| {
                 let alone = [Selecting { policy, rules: vec![rule] }];
                 decide_direction_among(&self.model, &alone, &flow, self.direction).verdict == Verdict::Accept

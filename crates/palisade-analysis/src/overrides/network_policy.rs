@@ -1,9 +1,10 @@
 //! What is left of one NetworkPolicy.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use palisade_engine::{Change, Compiled, compile, selects};
-use palisade_model::{Action, Direction, Endpoint, EndpointId, Model, Policy, PolicyRef, RuleRef, Tier};
+use palisade_engine::{Compiled, compile, selects};
+use palisade_model::{Action, Delta, Direction, Endpoint, EndpointId, Model, Policy, PolicyRef, RuleRef, Tier};
 
 use super::stage::{self, acts, everybody_isolated, one_way, with_action};
 use super::{Overrides, What};
@@ -85,8 +86,7 @@ pub fn overridden(model: &Model, origins: &[PolicyRef]) -> Vec<OverriddenPolicy>
 fn reversals(model: &Model, policies: &[&Policy], direction: Direction, action: Action) -> Vec<Overrides> {
     let acting: Vec<&Policy> = model.policies.iter().filter(|it| acts(it, direction, action)).collect();
     let is_subject = |pod: &Endpoint| policies.iter().any(|it| selects(model, it, pod));
-    let pods: BTreeSet<EndpointId> =
-        model.endpoints.iter().enumerate().filter(|(_, it)| is_subject(it)).map(|(at, _)| EndpointId(at)).collect();
+    let pods: BTreeSet<EndpointId> = model.endpoints.iter_ids().filter(|(_, it)| is_subject(it)).map(|(id, _)| id).collect();
     if acting.is_empty() || pods.is_empty() {
         return Vec::new();
     }
@@ -143,15 +143,16 @@ impl Rest {
     fn effect(&mut self, policy: &Policy, index: usize) -> Effect {
         let mut alone = one_way(policy, self.direction);
         alone.rules.of_mut(self.direction).retain(|it| it.index == index);
-        self.after.update(Change::Policy(&alone));
-        self.with.policies.push(alone);
+        let alone = Arc::new(alone);
+        self.after.update(&Delta { id: policy.key(), old: None, new: Some(Arc::clone(&alone)) }.into());
+        self.with.policies.push_shared(Arc::clone(&alone));
         let lines = {
             let (mut before, mut after) = (self.before.reach(), self.after.reach());
             let mut old = Version { model: &self.without, reach: &mut before };
             Version { model: &self.with, reach: &mut after }.compared_with(&mut old, &Filter::default()).lines
         };
         self.with.policies.pop();
-        self.after.update(Change::PolicyGone(&policy.origin));
+        self.after.update(&Delta { id: policy.key(), old: Some(alone), new: None }.into());
         if lines.is_empty() { Effect::Nothing } else { Effect::Part }
     }
 }

@@ -4,9 +4,12 @@
 //! second cluster one of them has one of its actions back. NetworkPolicies stay as they are for Accept, so that what it opens is what they isolate from; for
 //! Deny everybody is isolated besides, so that what it closes is what some rule of theirs accepts. One direction is judged alone.
 
-use palisade_engine::{Change, Compiled, compile};
+use std::sync::Arc;
+
+use palisade_engine::{Compiled, compile};
 use palisade_model::{
-    Action, Direction, LabelSelector, Model, NamespaceSet, PerDirection, Policy, PolicyKind, PolicyRef, Rule, Shape, Subject, Tier,
+    Action, Delta, Direction, LabelSelector, Model, NamespaceSet, NetworkId, PerDirection, Policy, PolicyKind, PolicyRef, Rule, Shape,
+    Subject, Tier,
 };
 
 use super::Overrides;
@@ -61,10 +64,9 @@ struct Stage {
 impl Stage {
     /// Puts a policy in the place of the one of its name.
     fn put(&mut self, policy: &Policy) {
-        if let Some(known) = self.spoken.policies.iter_mut().find(|it| it.origin == policy.origin) {
-            *known = policy.clone();
-        }
-        self.compiled.update(Change::Policy(policy));
+        let new = Arc::new(policy.clone());
+        let old = self.spoken.policies.replace(|it| it.origin == policy.origin, &new);
+        self.compiled.update(&Delta { id: policy.key(), old, new: Some(new) }.into());
     }
 }
 
@@ -104,6 +106,7 @@ pub(super) fn everybody_isolated(direction: Direction) -> Policy {
     let mut isolates = PerDirection::default();
     *isolates.of_mut(direction) = true;
     Policy {
+        network: NetworkId::DEFAULT,
         origin: PolicyRef { kind: PolicyKind::NetworkPolicy, namespace: None, name: Box::default() },
         shape: Shape::Only,
         tier: Tier::NetworkPolicy,

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use palisade_model::Direction;
+use palisade_model::{Direction, EndpointId, Model, NodeId};
 use rustc_hash::FxHashMap;
 
+use crate::compile::intern::index;
 use crate::compile::rules::{Compact, Named};
 use crate::compile::{At, Compiled, Foreign, Kind, Program};
 
@@ -31,7 +32,7 @@ impl Table {
 
 impl Compiled {
     /// The whole, as text: the same for the same objects, whether they were compiled at once or came and changed one by one, in any order.
-    pub fn canonical(&self) -> String {
+    pub fn canonical(&self, model: &Model) -> String {
         let mut foreign = Table::default();
         let mut programs = [Table::default(), Table::default()];
         let mut rules = Table::default();
@@ -50,21 +51,22 @@ impl Compiled {
                 table.add(id, || self.programs.of(direction).get(id).map(|it| self.program(*it)).unwrap_or_default());
             }
         }
-        self.nodes.iter().for_each(|it| seen(&mut foreign, &it.seen));
+        self.nodes.iter().for_each(|(_, it)| seen(&mut foreign, &it.seen));
         let (views, view_words) = foreign.numbered();
         let [(egress, egress_words), (ingress, ingress_words)] = programs.map(Table::numbered);
         let symbols = &self.parts.symbols;
         let place = |it: &At| (it.address.map(|it| it.to_string()), views.get(&it.foreign));
-        let pods = self.pods.iter().map(|(_, pod)| {
+        let pods = self.pods.iter().map(|(slot, pod)| {
+            let endpoint = model.endpoint(EndpointId(index(slot))).map(|it| &it.name);
             let namespace = self.spaces.get(pod.namespace).map_or("", |it| symbols.get(it.name));
-            let node = pod.node.and_then(|it| self.nodes.get(it.0)).map(|it| symbols.get(it.name));
+            let node = pod.node.and_then(|it| model.node(it)).map(|it| &it.name);
             let labels = self.parts.pods.set_in_words(pod.labels, symbols);
             let seen: Vec<_> = pod.seen.iter().map(place).collect();
             let programs = (egress.get(&pod.programs.egress), ingress.get(&pod.programs.ingress));
-            format!("pod {namespace}/{} {node:?} {labels} {seen:?} {programs:?}", symbols.get(pod.name))
+            format!("pod {namespace} {endpoint:?} {node:?} {labels} {seen:?} {programs:?}")
         });
-        let present = self.nodes.iter().filter(|it| !it.seen.is_empty());
-        let nodes = present.map(|it| format!("node {} {:?}", symbols.get(it.name), it.seen.iter().map(place).collect::<Vec<_>>()));
+        let nodes = self.nodes.iter().map(|(slot, it)| (model.node(NodeId(index(slot))).map(|it| &it.name), it));
+        let nodes = nodes.map(|(name, it)| format!("node {name:?} {:?}", it.seen.iter().map(place).collect::<Vec<_>>()));
         let ranges =
             self.parts.prefixes.ranges().into_iter().map(|(first, last, prefix)| format!("range {first} {last} {}", self.prefix(prefix)));
         let mut out = String::new();

@@ -8,15 +8,16 @@
 //! reduced labels share a *cell*, cells whose namespaces have the same reduced labels share a *pair*; a change finds the pairs and cells that it
 //! means, and settles their pods.
 
+mod by_slot;
 mod canonical;
 mod evaluate;
 mod intern;
 mod join;
-mod node;
+pub(crate) mod node;
 mod place;
 mod policies;
 mod ports;
-mod prefixes;
+pub(crate) mod prefixes;
 mod reach;
 mod relations;
 mod rows;
@@ -27,20 +28,18 @@ mod update;
 
 use std::net::IpAddr;
 
-use palisade_model::{Direction, EndpointId, Model, NodeId, PerDirection, PodName};
-use rustc_hash::FxHashMap;
+use palisade_model::{Direction, EndpointId, Model, NetworkId, NodeAddresses, NodeId, PerDirection};
 
 pub use node::{Known, Meeting, NodeProgram, OnNode};
 pub use ports::{PortSetId, PortSets, Traffic};
 pub use reach::{Alike, AlikeApart, LetPass, Reach, ReachEnd, Role, Seen, Treated};
-pub use update::Change;
 
+use crate::compile::by_slot::BySlot;
 use crate::compile::intern::{Interned, Lists, number};
 use crate::compile::place::Spaces;
 use crate::compile::policies::{Memo, Policies};
 use crate::compile::relations::Relations;
 use crate::compile::rules::Parts;
-use crate::compile::slab::Slab;
 
 /// The policies of a cluster and all its ends, reduced to numbers.
 #[derive(Clone, Debug)]
@@ -60,12 +59,15 @@ pub struct Compiled {
     foreign: Interned<Foreign>,
     programs: PerDirection<Interned<Program>>,
     spaces: Spaces,
-    pods: Slab<Placed>,
-    pod_of: FxHashMap<(u32, u32), u32>,
-    nodes: Vec<PlacedNode>,
-    node_of: FxHashMap<u32, NodeId>,
+    /// By the slots of the model.
+    pods: BySlot<Placed>,
+    nodes: BySlot<PlacedNode>,
     /// Its size when it was compiled.
     born: usize,
+    /// The network that it sees. Endpoints and policies of other networks do not exist for it.
+    network: NetworkId,
+    /// Whether nodes have addresses there.
+    node_addresses: NodeAddresses,
 }
 
 /// What others see of an end.
@@ -104,7 +106,6 @@ pub(crate) struct Program {
 #[derive(Clone, Debug)]
 struct Placed {
     namespace: u32,
-    name: u32,
     /// Its labels as they were read.
     read: u32,
     /// Its labels, reduced to what is asked about.
@@ -128,21 +129,32 @@ struct At {
     foreign: u32,
 }
 
-/// A node in its place. One that is gone, or that only pods name, has no addresses.
+/// A node in its place. A node that only pods name has no addresses.
 #[derive(Clone, Debug)]
 struct PlacedNode {
-    name: u32,
     /// Its labels as they were read.
     read: u32,
     seen: Vec<At>,
 }
 
-/// Compiles a model. Total, and the same for the same objects in any order.
+/// Compiles the pod network of a model. Total, and the same for the same objects in any order.
 pub fn compile(model: &Model) -> Compiled {
-    place::place(model)
+    compile_network(model, NetworkId::DEFAULT)
+}
+
+/// Compiles one network of a model. Two networks with the same addresses are compiled apart and never meet.
+pub fn compile_network(model: &Model, network: NetworkId) -> Compiled {
+    let mut compiled = place::place(&model.on_network(network));
+    (compiled.network, compiled.node_addresses) = (network, model.node_addresses(network));
+    compiled
 }
 
 impl Compiled {
+    /// The network that was compiled.
+    pub fn network(&self) -> NetworkId {
+        self.network
+    }
+
     /// How many pods were compiled.
     pub fn pod_count(&self) -> usize {
         self.pods.len()
@@ -165,19 +177,6 @@ impl Compiled {
         let programs = Direction::BOTH.map(|it| self.programs.of(it).values().len());
         let all = lists.into_iter().chain(labels).chain(programs);
         all.sum::<usize>() + self.foreign.values().len() + self.parts.symbols.len()
-    }
-
-    /// The number of a pod. After `compile` it is its place in the model; a pod that comes later gets one that is free.
-    pub fn pod_named(&self, name: &PodName) -> Option<EndpointId> {
-        let symbols = &self.parts.symbols;
-        let namespace = self.spaces.find(symbols.id_of(&name.namespace)?)?;
-        let id = self.pod_of.get(&(namespace, symbols.id_of(&name.name)?))?;
-        Some(EndpointId(intern::index(*id)))
-    }
-
-    /// The number of a node, likewise.
-    pub fn node_named(&self, name: &str) -> Option<NodeId> {
-        self.node_of.get(&self.parts.symbols.id_of(name)?).copied()
     }
 
     fn pod(&self, id: EndpointId) -> Option<&Placed> {

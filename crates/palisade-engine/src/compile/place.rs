@@ -2,9 +2,10 @@
 
 use std::net::IpAddr;
 
-use palisade_model::{ContainerPort, Endpoint, Labels, Model, NodeId, PerDirection, Policy};
+use palisade_model::{ContainerPort, Endpoint, EndpointId, Labels, Model, NetworkId, Node, NodeAddresses, NodeId, PerDirection, Policy};
 use rustc_hash::FxHashMap;
 
+use crate::compile::by_slot::BySlot;
 use crate::compile::intern::{Interned, Lists, index, number};
 use crate::compile::policies::{About, Key, Memo, Policies, Stored, Tiers};
 use crate::compile::ports::base;
@@ -92,8 +93,7 @@ pub(crate) fn place(model: &Model) -> Compiled {
     let mut compiled = Compiled::empty();
     // Names of pods and of policies are rarely the same.
     compiled.parts.symbols.reserve(model.endpoints.len() + model.policies.len());
-    compiled.pods.reserve(model.endpoints.len());
-    compiled.pod_of.reserve(model.endpoints.len());
+    compiled.pods.reserve(model.endpoints.slot_count());
     compiled.policies.reserve(model.policies.len());
     let mut news = News::default();
     let mut put = |compiled: &mut Compiled, key: Key, policy: &Policy| {
@@ -115,21 +115,17 @@ pub(crate) fn place(model: &Model) -> Compiled {
         let id = compiled.space(name);
         compiled.label_space(id, &namespace.labels);
     }
-    for node in &model.nodes {
-        let name = compiled.parts.symbols.intern(&node.name);
-        let id = NodeId(compiled.nodes.len());
-        compiled.nodes.push(PlacedNode { name, read: 0, seen: Vec::new() });
-        compiled.node_of.insert(name, id);
-        compiled.set_node(id, &node.labels, &node.addresses);
+    for (id, node) in model.nodes.iter_ids() {
+        compiled.set_node(id, node);
     }
     // Pods are in the order of their names, so that most are in the namespace of the one before.
     let mut last: (&str, u32) = ("", u32::MAX);
-    for endpoint in &model.endpoints {
+    for (id, endpoint) in model.endpoints.iter_ids() {
         if last.1 == u32::MAX || *last.0 != *endpoint.name.namespace {
             last = (&endpoint.name.namespace, compiled.space(&endpoint.name.namespace));
         }
-        let id = compiled.enter_pod(endpoint, last.1, endpoint.node);
-        compiled.settle(id);
+        compiled.enter_pod(id, endpoint, last.1);
+        compiled.settle(number(id.0));
     }
     compiled.see_outside();
     compiled.born = compiled.size();
@@ -151,11 +147,11 @@ impl Compiled {
             foreign: Interned::default(),
             programs: PerDirection::default(),
             spaces: Spaces::default(),
-            pods: Slab::default(),
-            pod_of: FxHashMap::default(),
-            nodes: Vec::new(),
-            node_of: FxHashMap::default(),
+            pods: BySlot::default(),
+            nodes: BySlot::default(),
             born: 0,
+            network: NetworkId::DEFAULT,
+            node_addresses: NodeAddresses::Present,
         };
         // The first list of each is the empty one.
         for lists in [&mut empty.slots, &mut empty.views, &mut empty.ports, &mut empty.port_views, &mut empty.parts.lists] {
@@ -369,8 +365,7 @@ impl Compiled {
     }
 
     /// A new pod, in its cell; it is settled after that.
-    pub(crate) fn enter_pod(&mut self, endpoint: &Endpoint, namespace: u32, node: Option<NodeId>) -> u32 {
-        let name = self.parts.symbols.intern(&endpoint.name.name);
+    pub(crate) fn enter_pod(&mut self, EndpointId(slot): EndpointId, endpoint: &Endpoint, namespace: u32) {
         let read = self.parts.pods.read(&endpoint.labels, &mut self.parts.symbols);
         let ports = self.named_ports(&endpoint.ports);
         let seen =
@@ -380,11 +375,9 @@ impl Compiled {
             addresses => addresses.iter().map(|it| seen(Some(*it))).collect(),
         };
         let programs = PerDirection { egress: 0, ingress: 0 };
-        let pod = Placed { namespace, name, read, labels: 0, ports, node, cell: 0, seat: 0, seen, programs };
-        let id = self.pods.insert(pod);
-        self.pod_of.insert((namespace, name), id);
-        self.enter_cell(id);
-        id
+        let pod = Placed { namespace, read, labels: 0, ports, node: endpoint.node, cell: 0, seat: 0, seen, programs };
+        self.pods.set(number(slot), pod);
+        self.enter_cell(number(slot));
     }
 
     /// The named ports of a pod as they were read.
@@ -425,19 +418,17 @@ impl Compiled {
         changed
     }
 
-    /// Notes what a node has.
-    pub(crate) fn set_node(&mut self, id: NodeId, labels: &Labels, addresses: &[IpAddr]) {
-        let read = self.parts.nodes.read(labels, &mut self.parts.symbols);
-        let seen = addresses.iter().map(|it| At { address: Some(*it), prefix: self.parts.prefixes.locate(*it), foreign: 0 }).collect();
-        if let Some(node) = self.nodes.get_mut(id.0) {
-            (node.read, node.seen) = (read, seen);
-        }
-        self.settle_node(id);
+    /// Takes the labels and addresses of a node in.
+    pub(crate) fn set_node(&mut self, id: NodeId, node: &Node) {
+        let read = self.parts.nodes.read(&node.labels, &mut self.parts.symbols);
+        let seen = node.addresses.iter().map(|it| At { address: Some(*it), prefix: self.parts.prefixes.locate(*it), foreign: 0 }).collect();
+        self.nodes.set(number(id.0), PlacedNode { read, seen });
+        self.settle_node(number(id.0));
     }
 
     /// Works out what others see of a node.
-    pub(crate) fn settle_node(&mut self, id: NodeId) {
-        let Some(node) = self.nodes.get_mut(id.0) else { return };
+    pub(crate) fn settle_node(&mut self, slot: u32) {
+        let Some(node) = self.nodes.get_mut(slot) else { return };
         let labels = self.parts.nodes.reduce(node.read);
         let holding: Vec<u32> = self.parts.nodes.used().filter(|it| self.parts.nodes.holds(*it, labels)).collect();
         let view = self.views.intern(&holding);

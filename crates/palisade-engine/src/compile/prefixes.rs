@@ -76,6 +76,11 @@ impl Prefixes {
         self.nets.get(id.checked_sub(1)?).copied()
     }
 
+    /// The next wider prefix.
+    pub(crate) fn wider(&self, id: u32) -> u32 {
+        self.wider.get(index(id)).copied().unwrap_or(NOWHERE)
+    }
+
     /// Every prefix, wider before narrower.
     pub(crate) fn ids(&self) -> impl Iterator<Item = u32> + '_ {
         self.order.values().copied()
@@ -104,7 +109,7 @@ impl Prefixes {
             if holds(&net) {
                 return id;
             }
-            id = self.wider.get(index(id)).copied().unwrap_or(NOWHERE);
+            id = self.wider(id);
         }
         NOWHERE
     }
@@ -145,7 +150,7 @@ fn key(net: IpNet) -> (Family, u128, u8) {
     (Family::of(net.network()), bits(net.network()), net.prefix_len())
 }
 
-fn top(family: Family) -> u128 {
+pub(crate) fn top(family: Family) -> u128 {
     match family {
         Family::V4 => u128::from(u32::MAX),
         Family::V6 => u128::MAX,

@@ -6,7 +6,7 @@ use palisade_model::{Direction, End, EndpointId, PerDirection, Place, Tier};
 use rustc_hash::FxHashMap;
 
 use crate::compile::evaluate::{Passing, Relation, Sets};
-use crate::compile::intern::index;
+use crate::compile::intern::{index, number};
 use crate::compile::ports::{PortSetId, PortSets};
 use crate::compile::rows::{Postings, Rows};
 use crate::compile::{Compiled, Foreign, Kind, Placed};
@@ -114,7 +114,9 @@ impl Compiled {
     fn seen(&self, end: &End) -> Option<u32> {
         match (end.place, end.address) {
             (Place::Pod(id), address) => self.pod(id)?.seen.iter().find(|it| it.address == address).map(|it| it.foreign),
-            (Place::Node(id), address @ Some(_)) => self.nodes.get(id.0)?.seen.iter().find(|it| it.address == address).map(|it| it.foreign),
+            (Place::Node(id), address @ Some(_)) => {
+                self.nodes.get(number(id.0))?.seen.iter().find(|it| it.address == address).map(|it| it.foreign)
+            }
             (Place::Outside, Some(address)) => {
                 let prefix = self.parts.prefixes.locate(address);
                 self.foreign.id_of(&Foreign { kind: Kind::Outside, view: 0, prefix, ports: 0 })

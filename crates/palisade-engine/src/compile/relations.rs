@@ -107,9 +107,9 @@ impl Compiled {
         if self.relations.is_empty() {
             return Vec::new();
         }
-        for (at, endpoint) in model.endpoints.iter().enumerate() {
+        for (id, endpoint) in model.endpoints.iter_ids() {
             let meant = self.relations.meant(Viewpoint::of(model, endpoint));
-            self.relations.join(number(at), meant);
+            self.relations.join(number(id.0), meant);
         }
         let all = self.relations.all.iter().flat_map(|(origin, it)| it.parts.keys().map(move |values| (origin.clone(), values.clone())));
         let all: Vec<(PolicyRef, Values)> = all.collect();

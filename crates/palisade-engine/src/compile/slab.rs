@@ -44,16 +44,8 @@ impl<T> Slab<T> {
         self.items.get_mut(index(id))?.as_mut()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.items.len() - self.free.len()
-    }
-
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         (0..).zip(&self.items).filter_map(|(id, item)| Some((id, item.as_ref()?)))
-    }
-
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
-        (0..).zip(&mut self.items).filter_map(|(id, item)| Some((id, item.as_mut()?)))
     }
 }
 
@@ -79,7 +71,7 @@ mod tests {
     fn who_leaves_makes_room() {
         let mut slab = Slab::default();
         assert_eq!(["a", "b"].map(|it| slab.insert(it)), [0, 1]);
-        assert_eq!((slab.remove(0), slab.remove(0), slab.len()), (Some("a"), None, 1));
+        assert_eq!((slab.remove(0), slab.remove(0)), (Some("a"), None));
         assert_eq!((slab.insert("c"), slab.insert("d")), (0, 2));
         let mut group = Vec::new();
         assert_eq!([7, 8, 9].map(|it| join(&mut group, it)), [0, 1, 2]);

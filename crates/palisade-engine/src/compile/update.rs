@@ -1,41 +1,15 @@
-//! One object came, changed or went: what it touches is worked out anew, and nothing else.
+//! Objects that came, changed or went: everything that depends on them is computed again, and nothing else.
 
 use ipnet::IpNet;
-use palisade_model::{Endpoint, EndpointId, Labels, Node, NodeId, PodName, Policy, PolicyRef};
+use palisade_model::{Changes, EndpointId, Labels, Policy, PolicyRef};
 use rustc_hash::FxHashSet;
 
 use crate::compile::Compiled;
-use crate::compile::intern::index;
+use crate::compile::intern::{index, number};
 use crate::compile::join::{Join, Wants};
 use crate::compile::policies::{About, Key, Memo, Stored};
 use crate::compile::relations::Turn;
 use crate::compile::rules::{News, Unused};
-
-/// What happened to one object.
-#[derive(Clone, Copy, Debug)]
-pub enum Change<'a> {
-    /// A pod of the pod network is like this. `node` names the node that it runs on; the endpoint's own number of it is not read.
-    Pod {
-        /// The pod.
-        pod: &'a Endpoint,
-        /// Its node, by name.
-        node: Option<&'a str>,
-    },
-    /// There is no such pod any more.
-    PodGone(&'a PodName),
-    /// A namespace has these labels.
-    Namespace(&'a str, &'a Labels),
-    /// Nothing is known of a namespace any more. Pods that are still in it are in a namespace without labels.
-    NamespaceGone(&'a str),
-    /// A node is like this.
-    Node(&'a Node),
-    /// There is no such node any more.
-    NodeGone(&'a str),
-    /// A policy is like this.
-    Policy(&'a Policy),
-    /// There is no such policy any more.
-    PolicyGone(&'a PolicyRef),
-}
 
 /// What has to be worked out anew.
 #[derive(Debug, Default)]
@@ -57,55 +31,49 @@ impl Compiled {
         self.size() > self.born * 2 + LEFT_OVER
     }
 
-    /// Takes one change in. The pods that policy sees differently after it, or treats differently, in order.
-    pub fn update(&mut self, change: Change<'_>) -> Vec<EndpointId> {
+    /// Applies changes of the model, as far as they are about the network that was compiled. Returns the pods that policy sees differently after
+    /// them, or treats differently, in order.
+    pub fn update(&mut self, changes: &Changes) -> Vec<EndpointId> {
+        let changes = &*changes.on_network(self.network, self.node_addresses);
         let mut stale = Stale::default();
-        let mut turns = Vec::new();
-        match change {
-            Change::Pod { pod, node } => {
-                let node = node.map(|it| self.node(it));
-                let known = self.pod_named(&pod.name).map(|it| self.remove_pod(it));
-                let namespace = self.space(&pod.name.namespace);
-                let id = self.enter_pod(pod, namespace, node);
-                stale.pods.insert(id);
-                turns = self.relate_pods(&known.into_iter().filter(|it| *it != id).chain([id]).collect::<Vec<u32>>());
+        for delta in &changes.nodes {
+            match &delta.new {
+                Some(node) => self.set_node(delta.id, node),
+                None => drop(self.nodes.remove(number(delta.id.0))),
             }
-            Change::PodGone(name) => {
-                if let Some(known) = self.pod_named(name) {
-                    let id = self.remove_pod(known);
-                    turns = self.relate_pods(&[id]);
-                }
-            }
-            Change::Namespace(name, labels) => turns = self.relabel(name, labels, &mut stale),
-            Change::NamespaceGone(name) => turns = self.relabel(name, &Labels::default(), &mut stale),
-            Change::Node(node) => {
-                let id = self.node(&node.name);
-                self.set_node(id, &node.labels, &node.addresses);
-            }
-            Change::NodeGone(name) => {
-                if let Some(id) = self.node_named(name) {
-                    self.set_node(id, &Labels::default(), &[]);
-                }
-            }
-            Change::Policy(policy) => turns = self.put_over(&policy.origin, Some(policy), &mut stale),
-            Change::PolicyGone(origin) => turns = self.put_over(origin, None, &mut stale),
         }
-        for Turn { key, policy } in turns {
-            self.edit(key, policy.as_ref(), &mut stale);
+        for delta in &changes.namespaces {
+            // Pods that are still in a removed namespace are in a namespace without labels.
+            let labels = delta.new.as_ref().map(|it| it.labels.clone()).unwrap_or_default();
+            let turns = self.relabel(&delta.id, &labels, &mut stale);
+            self.edit_parts(turns, &mut stale);
+        }
+        for delta in &changes.endpoints {
+            let slot = number(delta.id.0);
+            if delta.old.is_some() {
+                self.leave_cell(slot);
+                self.pods.remove(slot);
+            }
+            if let Some(pod) = &delta.new {
+                let namespace = self.space(&pod.name.namespace);
+                self.enter_pod(delta.id, pod, namespace);
+                stale.pods.insert(slot);
+            }
+            let turns = self.relate_pods(&[slot]);
+            self.edit_parts(turns, &mut stale);
+        }
+        for delta in &changes.policies {
+            let turns = self.put_over(&delta.id.origin, delta.new.as_deref(), &mut stale);
+            self.edit_parts(turns, &mut stale);
         }
         self.refresh(stale)
     }
 
-    /// The number of a node, a new one if nobody has named it before.
-    fn node(&mut self, name: &str) -> NodeId {
-        if let Some(known) = self.node_named(name) {
-            return known;
+    /// Applies changes of parts of policies with relative peers.
+    fn edit_parts(&mut self, turns: Vec<Turn>, stale: &mut Stale) {
+        for Turn { key, policy } in turns {
+            self.edit(key, policy.as_ref(), stale);
         }
-        let name = self.parts.symbols.intern(name);
-        let id = NodeId(self.nodes.len());
-        self.nodes.push(crate::compile::PlacedNode { name, read: 0, seen: Vec::new() });
-        self.node_of.insert(name, id);
-        id
     }
 
     /// Puts a policy in the place of another; the parts of one with relations are left to do.
@@ -114,15 +82,6 @@ impl Compiled {
         let key = Key::of(origin, &mut self.parts.symbols);
         self.edit(key, policy.filter(|_| !self.relations.has(origin)), stale);
         turns
-    }
-
-    fn remove_pod(&mut self, EndpointId(id): EndpointId) -> u32 {
-        let id = crate::compile::intern::number(id);
-        self.leave_cell(id);
-        if let Some(pod) = self.pods.remove(id) {
-            self.pod_of.remove(&(pod.namespace, pod.name));
-        }
-        id
     }
 
     fn relabel(&mut self, name: &str, labels: &Labels, stale: &mut Stale) -> Vec<Turn> {
@@ -287,9 +246,8 @@ impl Compiled {
             stale.pods.extend(self.pods.iter().filter(|(_, it)| asks(it.ports)).map(|(id, _)| id));
         }
         if !news.prefixes.is_empty() || !news.node_selectors.is_empty() || !news.nodes.is_empty() {
-            for at in 0..self.nodes.len() {
-                self.settle_node(NodeId(at));
-            }
+            let nodes: Vec<u32> = self.nodes.iter().map(|(slot, _)| slot).collect();
+            nodes.into_iter().for_each(|it| self.settle_node(it));
         }
     }
 
@@ -302,7 +260,7 @@ impl Compiled {
                 stale.pods.insert(id);
             }
         }
-        for seen in self.nodes.iter_mut().flat_map(|it| &mut it.seen) {
+        for seen in self.nodes.iter_mut().flat_map(|(_, it)| &mut it.seen) {
             seen.prefix = seen.address.map_or(seen.prefix, |it| self.parts.prefixes.locate(it));
         }
     }

@@ -5,8 +5,8 @@ use palisade_api::{
     PeerNamespaces, PeerPods, SubjectPods,
 };
 use palisade_model::{
-    Action, Direction, FailClosed, LabelSelector, NamespaceSet, Peer, PeerSet, PerDirection, Policy, PolicyKind, PolicyRef, PortMatch,
-    PortSet, RelativeNamespaces, RelativePods, RelativeSelector, Rule, Shape, Subject, Tier,
+    Action, Direction, FailClosed, LabelSelector, NamespaceSet, NetworkId, Peer, PeerSet, PerDirection, Policy, PolicyKind, PolicyRef,
+    PortMatch, PortSet, RelativeNamespaces, RelativePods, RelativeSelector, Rule, Shape, Subject, Tier,
 };
 
 use crate::sources::ObjectKey;
@@ -56,6 +56,7 @@ impl Place {
     fn policy(&self, key: &ObjectKey, subject: &Entry<SubjectPods>, written: &PerDirection<Vec<ClusterRule>>) -> Policy {
         let rules = |direction| written.of(direction).iter().enumerate().map(|(index, written)| rule(self.shape, index, written)).collect();
         Policy {
+            network: NetworkId::DEFAULT,
             origin: PolicyRef { kind: self.kind, namespace: None, name: key.name.clone() },
             shape: self.shape,
             tier: self.tier,

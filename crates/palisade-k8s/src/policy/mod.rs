@@ -7,7 +7,7 @@ mod order;
 mod relations;
 
 use palisade_api::Body;
-use palisade_model::{Model, Policy};
+use palisade_model::Policy;
 
 use crate::sources::ObjectKey;
 
@@ -25,10 +25,4 @@ pub(crate) fn of(key: &ObjectKey, body: &Body) -> Option<Policy> {
         Body::Kep2091(it) => Some(cluster::from_kep2091(key, it)),
         Body::Pod(_) | Body::Workload(_) | Body::Namespace(_) | Body::Node(_) | Body::Service(_) | Body::Nothing(_) => None,
     }
-}
-
-/// Sorts policies in the order in which they are asked.
-pub(crate) fn sort(model: &mut Model) {
-    model.policies.sort_by(Policy::in_order);
-    model.audited.values_mut().for_each(|it| it.sort_by(Policy::in_order));
 }

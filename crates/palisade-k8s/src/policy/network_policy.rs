@@ -2,7 +2,8 @@
 
 use palisade_api::{NetworkPolicy, NpPeer, NpRule};
 use palisade_model::{
-    Action, Direction, NamespaceSet, Peer, PeerSet, PerDirection, Policy, PolicyKind, PolicyRef, PortSet, Rule, Shape, Subject, Tier,
+    Action, Direction, NamespaceSet, NetworkId, Peer, PeerSet, PerDirection, Policy, PolicyKind, PolicyRef, PortSet, Rule, Shape, Subject,
+    Tier,
 };
 
 use crate::sources::ObjectKey;
@@ -15,6 +16,7 @@ pub(crate) fn from_network_policy(key: &ObjectKey, policy: &NetworkPolicy) -> Po
         false => Vec::new(),
     };
     Policy {
+        network: NetworkId::DEFAULT,
         origin: PolicyRef { kind: PolicyKind::NetworkPolicy, namespace: Some(namespace.clone()), name: key.name.clone() },
         tier: Tier::NetworkPolicy,
         rank: 0,

@@ -4,7 +4,7 @@ use palisade_api::tree::{Entry, Node, Value};
 use palisade_api::{names, yaml};
 use palisade_model::Direction;
 
-use super::{ObjectKey, OwnText, Sources};
+use super::{ObjectKey, OwnText, Sources, Written};
 
 /// What kubectl writes for itself.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -43,15 +43,14 @@ struct Anchor {
 impl Sources {
     /// What an object has beside its policy; none if its text is not known.
     pub fn beside(&self, key: &ObjectKey) -> Option<Beside> {
-        let extent = self.extent(key)?;
-        let text = self.texts.get(extent.text)?;
-        let own = OwnText::of(&text.content, extent.span)?;
+        let Written { text, span } = self.written(key)?;
+        let own = OwnText::of(&text.content, span)?;
         let document = yaml::documents(&own.content).next()?.ok()?;
         let metadata = document.get("metadata");
         let mut beside = Beside {
             labels: metadata.and_then(|it| it.get("labels")).map(pairs).unwrap_or_default(),
             annotations: metadata.and_then(|it| it.get("annotations")).map(pairs).unwrap_or_default(),
-            remarks: above(text.content.get(..extent.span.start).unwrap_or_default()),
+            remarks: above(text.content.get(..span.start).unwrap_or_default()),
             rule_remarks: Vec::new(),
         };
         beside.annotations.retain(|(key, _)| key != LAST_APPLIED && key != names::SHAPE);

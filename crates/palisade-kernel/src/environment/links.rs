@@ -147,11 +147,13 @@ fn xdp(from: &Attributes<'_>) -> Result<Option<Xdp>, Odd> {
     Ok(Some(Xdp { program: from.find(PROGRAM).map(|it| number(it, 0)).transpose()? }))
 }
 
-/// Which address is at which link: by host routes, and behind a bridge by its neighbours and the port that each is at.
-pub(super) fn ways(links: &[LinkFacts]) -> Result<Vec<Way>, KernelError> {
+/// Which address is at which link: by host routes, and behind a bridge by its neighbours and the port that each is at. And all host routes.
+pub(super) fn ways(links: &[LinkFacts]) -> Result<(Vec<Way>, Vec<Way>), KernelError> {
     let bridges: Vec<&LinkFacts> = links.iter().filter(|it| it.kind.as_deref() == Some("bridge")).collect();
     let mut routes = Links::open()?.routes_by_metric()?;
     routes.retain(|(_, it)| it.to.prefix_len() == it.to.max_prefix_len() && it.via == NextHop::Destination);
+    let mut host_routes: Vec<Way> = routes.iter().map(|(_, it)| Way { to: it.to.addr(), link: it.link.clone() }).collect();
+    host_routes.sort();
     // Of several to one address the kernel takes the one with the least metric.
     let mut least: BTreeMap<IpAddr, u32> = BTreeMap::new();
     for (metric, route) in &routes {
@@ -172,7 +174,7 @@ pub(super) fn ways(links: &[LinkFacts]) -> Result<Vec<Way>, KernelError> {
     }
     ways.sort();
     ways.dedup();
-    Ok(ways)
+    Ok((ways, host_routes))
 }
 
 const NEIGHBOUR: usize = 12;

@@ -41,6 +41,8 @@ pub struct Environment {
     pub virtual_servers: usize,
     /// Each address of a host route or neighbour with the link that it is at.
     pub ways: Vec<Way>,
+    /// Each host route, also those that another one to the same address goes before.
+    pub host_routes: Vec<Way>,
 }
 
 /// By which link an address is reached.
@@ -58,7 +60,7 @@ impl Environment {
         let filters = traffic_control::read(&links)?;
         let chains::Tables { chains, flowtables, rules } = chains::read()?;
         let settings = settings::read(&links)?;
-        let ways = links::ways(&links)?;
+        let (ways, host_routes) = links::ways(&links)?;
         Ok(Environment {
             filters,
             chains,
@@ -68,6 +70,7 @@ impl Environment {
             legacy_tables: settings::legacy_tables()?,
             virtual_servers: ipvs::virtual_servers()?,
             ways,
+            host_routes,
             links,
         })
     }

@@ -8,10 +8,27 @@ use std::time::Duration;
 
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, sendto, socket};
-use palisade_kernel::{Frames, KernelError, Nftables, Restored};
-use palisade_nft::Ruleset;
+use palisade_kernel::{KernelError, Namespace, Nftables, Restored, TableKeeper};
+use palisade_nft::{Frames, Ruleset, Table};
 
 use crate::ground::{Cluster, exchange_datagram, nft, open_links, say};
+
+/// The table of frames of a node.
+struct Keeper(TableKeeper<Nftables>);
+
+impl Keeper {
+    fn open(node: &Namespace) -> Keeper {
+        Keeper(TableKeeper::new(node.run(|| Nftables::open().unwrap()).unwrap(), Table::Frames))
+    }
+
+    fn replace(&mut self, links: &BTreeSet<String>) {
+        self.0.replace_in_stages(|held| Frames { links: links.clone() }.stages(held)).unwrap();
+    }
+
+    fn links(&mut self) -> BTreeSet<String> {
+        self.0.dump().unwrap().map(|it| Frames::of(&it).links).unwrap_or_default()
+    }
+}
 
 /// An IPv4 datagram with a source that nobody here has.
 fn datagram(to: IpAddr, port: u16, mark: u8) -> Vec<u8> {
@@ -56,21 +73,21 @@ fn a_frame_with_tags_brings_no_foreign_source_in() {
         say(tags, mark);
         assert_eq!(heard(), mark, "{tags} tags");
     }
-    let mut frames = cluster.node.run(|| Frames::open().unwrap()).unwrap();
-    frames.replace(&BTreeSet::from(["pod1".to_owned()])).unwrap();
+    let mut frames = Keeper::open(&cluster.node);
+    frames.replace(&BTreeSet::from(["pod1".to_owned()]));
     for (tags, mark) in [(1, 4), (2, 5), (0, 6)] {
         say(tags, mark);
     }
     // What came after is there, so what came before never will be.
     assert_eq!(heard(), 6);
     exchange_datagram(&caller.namespace, &called.namespace, called.addresses[1]);
-    assert_eq!(frames.check(), Ok(Restored::No));
+    assert_eq!(frames.0.restore(), Ok(Restored::No));
     let listed = cluster.node.run(|| nft(&["list", "table", "netdev", "palisade"], "")).unwrap();
     let Some(listed) = listed else { return };
     assert!(listed.contains("ether type != ip ether type != ip6 ether type != arp counter packets 2"), "{listed}");
     // What happens in other tables does not make this one another; whatever happens in it does.
     cluster.node.run(|| nft(&["add", "table", "netdev", "theirs"], "")).unwrap();
-    assert_eq!(frames.check(), Ok(Restored::No));
+    assert_eq!(frames.0.restore(), Ok(Restored::No));
     cluster.node.run(|| nft(&["delete", "table", "netdev", "theirs"], "")).unwrap();
     for (number, change) in [
         "flush table netdev palisade",
@@ -87,9 +104,9 @@ fn a_frame_with_tags_brings_no_foreign_source_in() {
     .enumerate()
     {
         cluster.node.run(|| nft(&["-f", "-"], &change.replace("; }", ";\n}").replace("; ", "\n"))).unwrap();
-        assert_eq!((number, frames.check(), frames.check()), (number, Ok(Restored::Yes), Ok(Restored::No)));
+        assert_eq!((number, frames.0.restore(), frames.0.restore()), (number, Ok(Restored::Yes), Ok(Restored::No)));
     }
-    frames.replace(&BTreeSet::new()).unwrap();
+    frames.replace(&BTreeSet::new());
     let left = cluster.node.run(|| nft(&["list", "tables"], "")).unwrap();
     assert_eq!(left.as_deref(), Some(""));
 }
@@ -101,29 +118,26 @@ fn a_link_that_stays_keeps_a_chain_while_others_come_and_go() {
     let links = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<BTreeSet<String>>();
     let hardware = open_links(&cluster.node).link("pod1").unwrap().hardware.unwrap();
     let (caller, called) = (&cluster.pods[0], &cluster.pods[1]);
-    let open = || cluster.node.run(|| Frames::open().unwrap()).unwrap();
+    let open = || Keeper::open(&cluster.node);
     let listed = |chain: &str| cluster.node.run(|| nft(&["list", "chain", "netdev", "palisade", chain], "")).unwrap();
     let mut frames = open();
-    frames.replace(&links(&["pod1"])).unwrap();
+    frames.replace(&links(&["pod1"]));
     caller.namespace.run(|| send(hardware, 2, &datagram(called.addresses[0], 9, 1))).unwrap();
     let counts = || listed("frames-1").is_none_or(|it| it.contains("counter packets 1"));
     assert!(counts());
     // One comes, one goes, and another agent goes on from there.
     for names in [&["pod1", "pod2"][..], &["pod1"], &["pod1", "pod2", "pod3"]] {
-        frames.replace(&links(names)).unwrap();
-        assert_eq!((counts(), frames.check()), (true, Ok(Restored::No)), "{names:?}");
+        frames.replace(&links(names));
+        assert_eq!((counts(), frames.0.restore()), (true, Ok(Restored::No)), "{names:?}");
         frames = open();
-        frames.replace(&links(names)).unwrap();
-        assert_eq!((counts(), frames.check()), (true, Ok(Restored::No)), "{names:?}");
-        assert!(frames.raw().unwrap().is_for(&links(names)).unwrap() && !frames.raw().unwrap().is_for(&links(&["pod2"])).unwrap());
+        frames.replace(&links(names));
+        assert_eq!((counts(), frames.0.restore()), (true, Ok(Restored::No)), "{names:?}");
+        assert_eq!(frames.links(), links(names));
     }
     // Two share a chain, and one of them goes.
-    frames.replace(&links(&["pod1", "pod2"])).unwrap();
-    let Some(all) = cluster.node.run(|| nft(&["list", "table", "netdev", "palisade"], "")).unwrap() else { return };
-    assert!(counts() && all.contains("\"pod2\"") && !all.contains("\"pod3\""), "{all}");
-    frames.add(&links(&["pod3"])).unwrap();
-    assert!(frames.raw().unwrap().is_for(&links(&["pod1", "pod2", "pod3"])).unwrap());
-    frames.replace(&links(&[])).unwrap();
+    frames.replace(&links(&["pod1", "pod2"]));
+    assert_eq!((counts(), frames.links()), (true, links(&["pod1", "pod2"])));
+    frames.replace(&links(&[]));
     assert_eq!(cluster.node.run(|| nft(&["list", "tables"], "")).unwrap().as_deref(), Some(""));
 }
 
@@ -131,8 +145,8 @@ fn a_link_that_stays_keeps_a_chain_while_others_come_and_go() {
 #[test]
 fn changes_of_other_tables_do_not_get_in_the_way_of_a_look() {
     let Some(cluster) = Cluster::create(1) else { return };
-    let mut frames = cluster.node.run(|| Frames::open().unwrap()).unwrap();
-    frames.replace(&BTreeSet::from(["pod1".to_owned()])).unwrap();
+    let mut frames = Keeper::open(&cluster.node);
+    frames.replace(&BTreeSet::from(["pod1".to_owned()]));
     let mut others = cluster.node.run(|| Nftables::open().unwrap()).unwrap();
     let done = AtomicBool::new(false);
     let (mut intact, mut unsteady) = (0, 0);
@@ -144,7 +158,7 @@ fn changes_of_other_tables_do_not_get_in_the_way_of_a_look() {
             done.store(true, Ordering::Relaxed);
         });
         while !done.load(Ordering::Relaxed) {
-            match frames.check() {
+            match frames.0.restore() {
                 Ok(Restored::No) => intact += 1,
                 Err(KernelError::Unsteady(attempts)) => {
                     assert!(attempts > 1);
@@ -154,6 +168,6 @@ fn changes_of_other_tables_do_not_get_in_the_way_of_a_look() {
             }
         }
     });
-    assert_eq!(frames.check(), Ok(Restored::No));
+    assert_eq!(frames.0.restore(), Ok(Restored::No));
     say(&format!("{intact} looks found the frames intact, {unsteady} could not tell"));
 }

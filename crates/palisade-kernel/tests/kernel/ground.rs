@@ -119,12 +119,7 @@ pub(crate) fn lowered(model: &Model, links: BTreeMap<EndpointId, String>, ids: &
 /// Makes the links that rulesets bind sources to, in the namespace of the caller: not every kernel takes names that are of no link.
 pub(crate) fn add_links<'a>(rulesets: impl IntoIterator<Item = &'a Ruleset>) {
     let hooks = rulesets.into_iter().flat_map(|it| it.chains.values()).filter_map(|it| it.hook.as_ref());
-    let devices: BTreeSet<&String> = hooks
-        .flat_map(|it| match it {
-            Hook::Ingress { devices } => devices.iter().collect(),
-            Hook::Forward | Hook::Input => Vec::new(),
-        })
-        .collect();
+    let devices: BTreeSet<&String> = hooks.filter_map(Hook::devices).flatten().collect();
     let mut links = Links::open().unwrap();
     devices.into_iter().for_each(|it| links.add_bridge(it).unwrap());
 }

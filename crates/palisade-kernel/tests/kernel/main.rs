@@ -2,7 +2,6 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "all of this is tests, and clippy knows them by their attribute only")]
 
-mod answers;
 mod classes;
 mod events;
 mod frames;
@@ -11,9 +10,9 @@ mod links;
 mod namespaces;
 mod packets;
 mod parity;
+mod replies;
 mod rulesets;
-mod services;
 mod sources;
-mod strays;
 mod transactions;
 mod unknown;
+mod unknown_pods;

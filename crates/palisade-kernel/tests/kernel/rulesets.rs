@@ -9,11 +9,11 @@ use std::time::Instant;
 
 use palisade_kernel::{Kernel as _, KernelError, Links, Namespace, Nftables, Object, Refusal};
 use palisade_nft::{
-    Address, Chain, DataMap, Hook, IntervalMap, Rule, Ruleset, Shared, Statement, Step, Table, Transaction, Verdict, VerdictMap, render,
-    render_table,
+    Address, BlockedReplies, Chain, DataMap, Frames, Hook, IntervalMap, Rule, Ruleset, Shared, Statement, Step, Table, Transaction, Tuple,
+    UnknownPods, Verdict, VerdictMap, decode, render, render_table,
 };
 use palisade_testkit::audits::put_into_audit;
-use palisade_testkit::check::snapshot;
+use palisade_testkit::check::{snapshot, snapshot_with_networks};
 use palisade_testkit::generate::generate;
 use palisade_testkit::nodes::Nodes;
 use palisade_testkit::random::Random;
@@ -37,6 +37,33 @@ fn every_scenario_reads_back_as_it_was_loaded() {
     });
 }
 
+/// Leaves that go on to others, as deep as ranges of addresses can be nested.
+#[test]
+fn leaves_of_nested_ranges_read_back_as_they_were_loaded() {
+    let rule = |at: usize| {
+        let (length, port) = (1 + at % 124, 1 + at * 7);
+        format!("  - {{from: [{{ipBlock: {{cidr: \"8000::/{length}\"}}}}], ports: [{{port: {port}, endPort: {}}}]}}\n", port + 3)
+    };
+    let rules: String = (0..124 * 4).map(rule).collect();
+    let text = format!(
+        "{{apiVersion: v1, kind: Pod, metadata: {{namespace: x, name: a}}, status: {{podIPs: [{{ip: 10.0.0.1}}, {{ip: \"fd00::1\"}}]}}}}\n---\n\
+         apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {{namespace: x, name: nested}}\nspec:\n  podSelector: {{}}\n  ingress:\n{rules}"
+    );
+    let nodes = Nodes::of(&snapshot("nested.yaml", &text).model);
+    let goes_on = |rule: &Rule| matches!(rule.statements.as_slice(), [Statement::Verdict(Verdict::Goto(to))] if to.starts_with("leaf-"));
+    let leaves =
+        |it: &Ruleset| it.chains.iter().filter(|(name, it)| name.starts_with("leaf-") && it.rules.last().is_some_and(goes_on)).count();
+    assert!(nodes.rulesets().iter().any(|it| leaves(it) > 100));
+    in_netns(|| {
+        add_links(nodes.rulesets().iter());
+        let mut nftables = Nftables::open().unwrap();
+        for ruleset in nodes.rulesets() {
+            nftables.load(ruleset).unwrap();
+            assert_read_back("nested ranges", &mut nftables, ruleset);
+        }
+    });
+}
+
 #[test]
 fn nft_lists_what_was_loaded_as_if_it_had_loaded_it_itself() {
     let scenarios = scenarios();
@@ -49,6 +76,27 @@ fn nft_lists_what_was_loaded_as_if_it_had_loaded_it_itself() {
             }
         }
         compare_with_nft("ranges with gaps", &with_gaps());
+    });
+}
+
+#[test]
+fn tables_of_pods_read_back_as_they_were_loaded() {
+    in_netns(|| {
+        let mut nftables = Nftables::open().unwrap();
+        let mut tables = 0;
+        for seed in 0..12 {
+            let model = snapshot_with_networks("cluster.json", &generate(seed).objects.to_json()).model;
+            for network in model.networks.ids() {
+                let nodes = Nodes::of_network(&model, network);
+                for ruleset in nodes.pods().values() {
+                    nftables.load(ruleset).unwrap();
+                    assert_read_back(&format!("seed {seed}"), &mut nftables, ruleset);
+                    tables += 1;
+                }
+                nodes.pods().values().take(1).for_each(|it| compare_with_nft(&format!("seed {seed}"), it));
+            }
+        }
+        assert!(tables > 20, "{tables}");
     });
 }
 
@@ -76,6 +124,62 @@ fn audits_read_back_as_they_were_loaded_and_stand_before_the_own_table() {
         nftables.commit(&Transaction::unload_of(Table::Audit)).unwrap();
         assert_eq!(nftables.dump_of(Table::Audit), Ok(None));
     });
+}
+
+/// Something of each table of a node.
+fn sample(table: Table) -> Ruleset {
+    let links = ["one".to_owned(), "two".to_owned()];
+    match table {
+        Table::Own | Table::Next | Table::Again => with_gaps(),
+        Table::Audit => {
+            let rules = vec![Rule { statements: vec![Statement::Counter, Statement::Would(7)], ..Rule::default() }];
+            Ruleset { chains: Shared::from([("forward".to_owned(), Chain { hook: Some(Hook::Forward), rules })]), ..Ruleset::default() }
+        }
+        Table::UnknownPods => {
+            let pods = links.into_iter().zip(["10.0.0.1", "fd00::2"]).map(|(link, it)| (link, it.parse().unwrap())).collect();
+            UnknownPods { origin: 7, pods }.ruleset().unwrap()
+        }
+        Table::Replies => {
+            let tuple = |from: &str, to: &str, protocol| Tuple::new(from.parse().unwrap(), to.parse().unwrap(), protocol);
+            let ends = [("10.0.0.1:53", "10.0.0.2:4000"), ("[fd00::1]:53", "[fd00::2]:4000")];
+            let all =
+                ends.into_iter().flat_map(|(from, to)| [(17, 7), (47, 8)].map(|(protocol, origin)| (tuple(from, to, protocol), origin)));
+            BlockedReplies { replies: all.collect() }.ruleset().unwrap()
+        }
+        Table::Frames => Frames { links: links.into() }.ruleset(None).unwrap(),
+    }
+}
+
+#[test]
+fn every_table_reads_back_as_loaded_and_nft_takes_its_text_for_the_same() {
+    for table in Table::EVERY {
+        let wanted = sample(table);
+        let of = table.to_string();
+        // As people see it, and the expressions that the kernel has.
+        let list = || {
+            let words: Vec<&str> = of.split(' ').collect();
+            let listed = nft(&[&["-s", "list", "table"], words.as_slice()].concat(), "")?;
+            let code = nft(&[&["--debug=netlink", "list", "table"], words.as_slice()].concat(), "")?;
+            let lines = listed.lines().filter(|it| !it.starts_with("\tcomment ")).map(str::to_owned);
+            Some((lines.collect::<Vec<_>>(), code.lines().filter(|it| it.starts_with("  ")).map(str::to_owned).collect::<Vec<_>>()))
+        };
+        let ours = in_netns(|| {
+            add_links([&wanted]);
+            let mut nftables = Nftables::open().unwrap();
+            nftables.commit(&Transaction::load_into(table, &wanted)).unwrap();
+            assert_eq!(nftables.dump_of(table), Ok(Some(wanted.clone())), "{table}");
+            assert!(nftables.raw(table).unwrap().is_some_and(|it| decode(&it) == Ok(wanted.clone())), "{table}");
+            let others = Table::EVERY.into_iter().filter(|it| *it != table);
+            others.for_each(|it| assert_eq!(nftables.dump_of(it), Ok(None), "{it} beside {table}"));
+            list()
+        });
+        let theirs = in_netns(|| {
+            add_links([&wanted]);
+            nft(&["-f", "-"], &render_table(table, &wanted));
+            list()
+        });
+        assert_eq!(ours, theirs, "{table}");
+    }
 }
 
 #[test]
@@ -184,7 +288,7 @@ fn chains_that_call_each_other_are_refused() {
         let ruleset = Ruleset { chains: Shared::from(chains), ..Ruleset::default() };
         let error = nftables.load(&ruleset).unwrap_err();
         assert!(matches!(error, KernelError::Refused(_)), "{error}");
-        assert_eq!(nftables.exists(), Ok(false));
+        assert_eq!(nftables.exists(Table::Own), Ok(false));
         // The rest of that answer must not be taken for the next one.
         nftables.load(&large(1)).unwrap();
         assert_read_back("afterwards", &mut nftables, &large(1));
@@ -209,7 +313,7 @@ fn what_nft_could_not_print_is_not_sent() {
         let chains = BTreeMap::from([("a".to_owned(), Chain::default()), (name.clone(), Chain::default())]);
         let error = nftables.load(&Ruleset { chains: chains.into(), ..Ruleset::default() }).unwrap_err();
         assert!(matches!(&error, KernelError::Unwritable { object, .. } if *object == Object::Chain(name)), "{error}");
-        assert_eq!(nftables.exists(), Ok(false));
+        assert_eq!(nftables.exists(Table::Own), Ok(false));
     });
 }
 
@@ -217,12 +321,12 @@ fn what_nft_could_not_print_is_not_sent() {
 fn unloading_leaves_nothing_and_may_be_repeated() {
     in_netns(|| {
         let mut nftables = Nftables::open().unwrap();
-        assert_eq!((nftables.exists(), nftables.dump()), (Ok(false), Ok(None)));
+        assert_eq!((nftables.exists(Table::Own), nftables.dump()), (Ok(false), Ok(None)));
         nftables.load(&large(10)).unwrap();
-        assert_eq!(nftables.exists(), Ok(true));
+        assert_eq!(nftables.exists(Table::Own), Ok(true));
         for _ in 0..2 {
             nftables.unload().unwrap();
-            assert_eq!((nftables.exists(), nftables.dump()), (Ok(false), Ok(None)));
+            assert_eq!((nftables.exists(Table::Own), nftables.dump()), (Ok(false), Ok(None)));
         }
         if let Some(listed) = nft(&["list", "ruleset"], "") {
             assert_eq!(listed, "");

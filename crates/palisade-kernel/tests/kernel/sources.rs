@@ -217,10 +217,7 @@ fn a_node_with_more_links_than_a_chain_can_have_binds_all_and_none_moves() {
         let mut before = None;
         for (ruleset, expected) in rulesets.iter().zip([[255, 45], [255, 46], [254, 46]]) {
             let chains = ["sources", "sources-2"].map(|it| ruleset.chains[it].hook.clone().unwrap());
-            let devices = chains.map(|it| match it {
-                Hook::Ingress { devices } => devices.len(),
-                hook @ (Hook::Forward | Hook::Input) => panic!("{hook:?}"),
-            });
+            let devices = chains.map(|it| it.devices().unwrap().len());
             assert_eq!(devices, expected);
             if let Some(before) = before.replace(ruleset) {
                 let transaction = ruleset.changes_since(before);

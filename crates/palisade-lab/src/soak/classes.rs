@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use palisade_engine::{Decision, decide};
-use palisade_model::{Direction, End, Family, Flow, Model, Path, PerDirection, PortProtocol, Protocol, Verdict};
+use palisade_model::{Direction, End, Family, Flow, Model, NetworkId, Path, PerDirection, PortProtocol, Protocol, Verdict};
 
 use crate::plan::Plan;
 use crate::question::Speaker;
@@ -118,10 +118,17 @@ impl Class {
                 Speaker::Pod(name) => model.endpoints.iter().any(|it| it.name == *name),
                 Speaker::Node(_) | Speaker::Outside => true,
             };
-            there.then(|| End { place: model.place_of(party.address), address: Some(party.address) })
+            there.then(|| End { place: model.place_of(NetworkId::DEFAULT, party.address), address: Some(party.address) })
         };
         let (from, to) = (end(&self.from)?, end(&self.to)?);
-        let flow = Flow { from, to, protocol: Protocol::Port(self.protocol), port: Some(self.port), path: Path::Direct };
+        let flow = Flow {
+            network: NetworkId::DEFAULT,
+            from,
+            to,
+            protocol: Protocol::Port(self.protocol),
+            port: Some(self.port),
+            path: Path::Direct,
+        };
         Some(decide(model, &flow))
     }
 

@@ -293,7 +293,7 @@ impl Traffic {
         *port = (*port + 1) % PORTS;
         let port = FIRST_PORT + *port;
         let number = self.first + u64::try_from(self.sent.len()).unwrap_or(u64::MAX);
-        let bytes = packet(class.protocol, class.source(port), class.destination(), number);
+        let bytes = packet(class.protocol, class.source(port), class.destination(), number)?;
         let socket = if class.from.address.is_ipv4() { v4 } else { v6 };
         let first = self.ledger.moment();
         match socket.send_to(&bytes, &SocketAddr::new(class.to.address, 0).into()) {

@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 
 use palisade_model::{
-    Action, Endpoint, LabelSelector, Labels, Model, Namespace, NamespaceSet, Node, NodeId, Operator, Peer, PeerSet, PerDirection, PodName,
-    Policy, PolicyKind, PolicyRef, PortMatch, PortProtocol, PortSet, Ports, Readiness, Requirement, Rule, Running, Shape, Subject, Tier,
+    Action, Endpoint, LabelSelector, Labels, Model, Namespace, NamespaceSet, NetworkId, Node, NodeId, Operator, Peer, PeerSet,
+    PerDirection, PodName, Policy, PolicyKind, PolicyRef, PortMatch, PortProtocol, PortSet, Ports, Readiness, Requirement, Rule, Running,
+    Shape, Subject, Tier,
 };
 
 pub(crate) const NAMESPACE: &str = "soak";
@@ -120,6 +121,7 @@ impl World {
     pub(crate) fn model(&self) -> Model {
         let namespace = Namespace { labels: Labels::from_iter([("name", NAMESPACE)]), assumed: false };
         let endpoint = |pod: &Pod| Endpoint {
+            attachment: None,
             name: pod.name.clone(),
             labels: pod.labels.clone(),
             addresses: Vec::new(),
@@ -181,6 +183,7 @@ pub(crate) fn rule(index: usize, action: Action, peers: PeerSet, ports: PortSet)
 /// A cluster policy about pods of the namespace, with its rules for egress and ingress.
 pub(crate) fn cluster(name: &str, tier: Tier, rank: i64, subject: LabelSelector, [egress, ingress]: [Vec<Rule>; 2]) -> Policy {
     Policy {
+        network: NetworkId::DEFAULT,
         origin: PolicyRef { kind: PolicyKind::ClusterNetworkPolicy, namespace: None, name: name.into() },
         shape: Shape::Only,
         tier,
@@ -194,6 +197,7 @@ pub(crate) fn cluster(name: &str, tier: Tier, rank: i64, subject: LabelSelector,
 /// A NetworkPolicy, with its rules for egress and ingress where it isolates.
 pub(crate) fn network(name: &str, subject: LabelSelector, [egress, ingress]: [Option<Vec<Rule>>; 2]) -> Policy {
     Policy {
+        network: NetworkId::DEFAULT,
         origin: PolicyRef { kind: PolicyKind::NetworkPolicy, namespace: Some(NAMESPACE.into()), name: name.into() },
         shape: Shape::Only,
         tier: Tier::NetworkPolicy,

@@ -8,6 +8,7 @@ mod faults;
 mod ground;
 mod node_local;
 mod scenarios;
+mod services;
 mod soak;
 mod talk;
 mod unknown;

@@ -114,7 +114,10 @@ fn run_scenario(scenario: &Scenario, network: PodNetwork, tally: &mut Tally) {
     let options = Options { nodes: Nodes::Own(2), families: Families::Both, network, ..Options::default() };
     let text = std::fs::read_to_string(scenario.cluster()).unwrap();
     let mut objects = Objects::parse(&text).unwrap();
-    let mut current = plan(&snapshot("cluster.yaml", &text).model, &options).unwrap();
+    // The lab has the pod network only.
+    let on_pod_network = |objects: &Objects| snapshot("cluster.json", &objects.on_network(None).to_json()).model;
+    let first = if scenario.has_networks() { on_pod_network(&objects) } else { snapshot("cluster.yaml", &text).model };
+    let mut current = plan(&first, &options).unwrap();
     let (events, _heard) = channel();
     let (mut lab, notes) = Lab::up(current.clone(), events, |_| {}).unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
     tally.failures.extend(notes.into_iter().map(|it| format!("{}: {it}", scenario.name)));
@@ -122,6 +125,7 @@ fn run_scenario(scenario: &Scenario, network: PodNetwork, tally: &mut Tally) {
     for (number, line) in &scenario.lines {
         let at = format!("{}/expect.txt:{number}", scenario.name);
         match line {
+            Line::Probe(probe) if probe.network.is_some() => {}
             Line::Probe(probe) => {
                 let trials = tried(&current, probe, tally);
                 tally.upstream(scenario, probe, &trials, &at);
@@ -130,7 +134,7 @@ fn run_scenario(scenario: &Scenario, network: PodNetwork, tally: &mut Tally) {
             Line::Step(step) => {
                 send(&mut lab, &mut waiting, tally);
                 objects.take(step).unwrap();
-                current = current.next(&snapshot("cluster.json", &objects.to_json()).model, &options).unwrap();
+                current = current.next(&on_pod_network(&objects), &options).unwrap();
                 lab.apply(current.clone(), |_| {}).unwrap_or_else(|error| panic!("{at}: {error}"));
             }
             Line::Refused(_) | Line::Warned(_) => {}

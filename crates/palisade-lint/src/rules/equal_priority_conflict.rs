@@ -3,8 +3,8 @@
 use palisade_engine::{Outcome, Selecting, decide_direction_among};
 use palisade_k8s::FieldPath;
 use palisade_model::{
-    Action, Direction, End, EndpointId, Flow, IpBlock, NodeId, Path, Peer, Place, Policy, PortProtocol, Protocol, Rule as PolicyRule,
-    Severity, Tier,
+    Action, Direction, End, EndpointId, Flow, IpBlock, NetworkId, NodeId, Path, Peer, Place, Policy, PortProtocol, Protocol,
+    Rule as PolicyRule, Severity, Tier,
 };
 
 use crate::context::{Context, called, networks, peers};
@@ -122,7 +122,8 @@ fn disagreement(context: &Context<'_>, first: &Policy, second: &Policy, directio
             Direction::Ingress => (other, subject),
         };
         for (protocol, port) in &traffic {
-            let flow = Flow { from, to, protocol: Protocol::Port(*protocol), port: Some(*port), path: Path::Direct };
+            let flow =
+                Flow { network: NetworkId::DEFAULT, from, to, protocol: Protocol::Port(*protocol), port: Some(*port), path: Path::Direct };
             let (a, b) = (action(context, first, &flow, direction), action(context, second, &flow, direction));
             if let (Some(first), Some(second)) = (a, b)
                 && first != second

@@ -1,28 +1,30 @@
 //! Rulesets of one node, from one model to the next.
 //!
-//! Most changes are pods that come and go among others like them. Such a pod changes elements of maps and nothing else, and those like it say which:
-//! no policy is asked again. Whatever else changes, all is lowered anew.
+//! The addresses of the cluster are in cells that the policies of the node do not tell apart (`palisade_engine::NodeCells`). A change that moves
+//! addresses between cells changes elements of the class maps. A change of the cells, of the node's own pods or of the policies that apply to them is
+//! lowered from a small model with the node's pods and one end of each cell. No change costs more because other nodes have more pods.
 //!
-//! INVARIANT: what is returned is what `lower` makes of the model, to the letter.
+//! INVARIANT: the result equals `lower` of the whole model.
 
-mod basis;
-mod bound;
-mod kinds;
-mod pods;
-mod said;
+mod applying;
+mod auditing;
+mod classes;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use palisade_engine::compile;
-use palisade_model::Model;
+use palisade_model::{Changes, EndpointId, Model, NetworkId, NodeAddresses};
 
 use crate::ids::Ids;
 use crate::layout::Layout;
 use crate::lower::{NodeView, lower};
-use crate::lowering::basis::Basis;
-use crate::lowering::bound::Bound;
-use crate::lowering::pods::Pods;
+use crate::lowering::applying::Sort;
+use crate::lowering::classes::{Classes, Needs};
 use crate::ruleset::Ruleset;
+use crate::unknown::Unknown;
+
+pub use crate::lowering::auditing::Auditing;
 
 /// Makes the rulesets of one node, one after the other.
 #[derive(Debug, Default)]
@@ -35,12 +37,21 @@ pub struct Lowering {
 /// How a ruleset came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Worked {
-    /// All of it was lowered.
+    /// Classes, programs and leaves were lowered.
     Anew,
-    /// Elements of the last one were changed.
+    /// Elements of the last ruleset were changed.
     ByElements,
-    /// It is the last one.
+    /// It is the last ruleset.
     NothingToDo,
+}
+
+/// The last ruleset, and what it was made from.
+#[derive(Debug)]
+struct Last {
+    ruleset: Arc<Ruleset>,
+    classes: Classes,
+    links: BTreeMap<EndpointId, String>,
+    unknown: Unknown,
 }
 
 impl Lowering {
@@ -49,47 +60,44 @@ impl Lowering {
         Lowering { layout, ..Lowering::default() }
     }
 
-    /// The ruleset of a node.
-    pub fn lower(&mut self, model: &Model, view: &NodeView) -> (Arc<Ruleset>, Worked) {
-        let updated = self.last.take().and_then(|it| it.updated(model, view, &mut self.ids));
-        let (last, worked) = updated.unwrap_or_else(|| {
-            let ruleset = Ruleset { layout: self.layout, ..lower(model, &compile(model), view, &mut self.ids) };
-            (Last::of(model, view, ruleset), Worked::Anew)
-        });
+    /// The ruleset of a node after changes of the model that the last ruleset was made from. `model` is the model after these changes.
+    pub fn update(&mut self, model: &Model, changes: &Changes, view: &NodeView) -> (Arc<Ruleset>, Worked) {
+        let changes = &*changes.on_network(NetworkId::DEFAULT, NodeAddresses::Present);
+        let model = &*model.on_network(NetworkId::DEFAULT);
+        let Some(mut last) = self.last.take().filter(|it| it.classes.node() == view.node) else { return self.lower(model, view) };
+        let needs = last.classes.update(model, changes);
+        let worked = if needs == Needs::All || last.links != view.links || last.unknown != view.unknown {
+            let ruleset = self.build(model, view, &mut last.classes, Some(&last.ruleset));
+            last = Last { ruleset: Arc::new(ruleset), classes: last.classes, links: view.links.clone(), unknown: view.unknown.clone() };
+            Worked::Anew
+        } else if last.classes.has_moved() {
+            last.classes.move_elements(Arc::make_mut(&mut last.ruleset));
+            Worked::ByElements
+        } else {
+            Worked::NothingToDo
+        };
         let ruleset = Arc::clone(&last.ruleset);
         self.last = Some(last);
         (ruleset, worked)
     }
-}
 
-/// The last ruleset, and what it was made from.
-#[derive(Debug)]
-struct Last {
-    ruleset: Arc<Ruleset>,
-    basis: Basis,
-    pods: Pods,
-}
-
-impl Last {
-    fn of(model: &Model, view: &NodeView, ruleset: Ruleset) -> Last {
-        let pods = Pods::of(model, view.node, &ruleset);
-        Last { ruleset: Arc::new(ruleset), basis: Basis::of(model, view), pods }
+    /// The ruleset of a node, without regard to the last one but for its numbers. Only the pod network is enforced there.
+    pub fn lower(&mut self, model: &Model, view: &NodeView) -> (Arc<Ruleset>, Worked) {
+        let model = &*model.on_network(NetworkId::DEFAULT);
+        let mut classes = Classes::of(model, view.node, Sort::Enforced);
+        let ruleset = Arc::new(self.build(model, view, &mut classes, None));
+        let last = Last { ruleset: Arc::clone(&ruleset), classes, links: view.links.clone(), unknown: view.unknown.clone() };
+        self.last = Some(last);
+        (ruleset, Worked::Anew)
     }
 
-    /// None if the last ruleset does not tell what the next one is.
-    fn updated(mut self, model: &Model, view: &NodeView, ids: &mut Ids) -> Option<(Last, Worked)> {
-        if !self.basis.is_of(model, view) {
-            return None;
-        }
-        let moves = self.pods.follow(model, view.node, &self.ruleset)?;
-        let bound = Bound::of(model, view, ids);
-        if moves.is_empty() && bound.is_in(&self.ruleset) {
-            return Some((self, Worked::NothingToDo));
-        }
-        let mut ruleset = Ruleset::clone(&self.ruleset);
-        moves.make(&mut ruleset);
-        bound.put(&mut ruleset);
-        self.ruleset = Arc::new(ruleset);
-        Some((self, Worked::ByElements))
+    fn build(&mut self, model: &Model, view: &NodeView, classes: &mut Classes, last: Option<&Ruleset>) -> Ruleset {
+        let reduced = classes.reduced(model, view.links.keys().copied());
+        let links = view.links.iter().filter_map(|(id, link)| Some((*reduced.pods.get(id)?, link.clone())));
+        let view = NodeView { node: view.node, links: links.collect(), unknown: view.unknown.clone() };
+        let lowered = lower(&reduced.model, &compile(&reduced.model), &view, &mut self.ids);
+        let mut ruleset = Ruleset { layout: self.layout, ..lowered };
+        classes.complete(&mut ruleset, &reduced.samples, last);
+        ruleset
     }
 }

@@ -14,6 +14,7 @@ pub(crate) fn accepts(ruleset: &Ruleset, rule: &Rule) -> Result<(), Cause> {
         match expression {
             Expression::Meta(meta::LINK | meta::OUT_LINK) => loaded |= words(1, 16),
             Expression::Meta(_) | Expression::State | Expression::SourceType => loaded |= words(1, 4),
+            Expression::MetaTo { to, .. } => loaded |= words(to, 4),
             Expression::Payload { length, to, .. } => loaded |= words(to, length),
             Expression::Value(_) => loaded |= words(1, 4),
             Expression::Verdict(Verdict::Jump(chain) | Verdict::Goto(chain)) => goes(ruleset, &chain)?,

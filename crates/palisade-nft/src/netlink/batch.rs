@@ -2,15 +2,14 @@
 
 use palisade_netlink::{Header, Writer};
 
-use crate::netlink::uapi::{BATCH_GENERATION, INET, SUBSYSTEM, flag, message};
+use crate::netlink::uapi::{BATCH_GENERATION, SUBSYSTEM, flag, message};
 use crate::object::{Object, Unwritable};
-use crate::transaction::Table;
 
-/// A transaction in the making.
+/// A transaction in the making: messages about tables of one address family.
 #[derive(Debug)]
-pub(crate) struct Batch {
-    pub(crate) table: Table,
+pub struct Messages {
     writer: Writer,
+    family: u8,
     first: u32,
     /// By sequence number, from `first` on.
     objects: Vec<Object>,
@@ -38,21 +37,22 @@ pub struct Encoded {
     pub objects: Vec<Object>,
 }
 
-impl Batch {
-    /// A transaction on a table whose messages are numbered from `first` on.
-    pub(crate) fn new(table: Table, first: u32, expected: Expected) -> Batch {
+impl Messages {
+    /// A transaction on tables of an address family (`NFPROTO_*`) whose messages are numbered from `first` on.
+    pub fn new(family: u8, first: u32, expected: Expected) -> Messages {
         let mut writer = Writer::default();
         writer.message(limit(message::BATCH_BEGIN, first), |writer| match expected {
             Expected::Anything => {}
             Expected::Generation(generation) => writer.u32(BATCH_GENERATION, generation),
         });
-        Batch { table, writer, first, objects: vec![Object::Batch], last: None, too_long: None }
+        Messages { writer, family, first, objects: vec![Object::Batch], last: None, too_long: None }
     }
 
-    pub(crate) fn push(&mut self, object: Object, kind: u16, flags: u16, body: impl FnOnce(&mut Writer)) {
+    /// Adds a message of a type with these flags; an error of the kernel about it names `object`.
+    pub fn push(&mut self, object: Object, kind: u16, flags: u16, body: impl FnOnce(&mut Writer)) {
         let flags = flag::REQUEST | flags;
         self.last = Some((self.writer.len(), flags));
-        let header = Header { kind, flags, sequence: self.next(), family: INET, resource: 0 };
+        let header = Header { kind, flags, sequence: self.next(), family: self.family, resource: 0 };
         self.writer.message(header, body);
         if self.writer.is_too_long() && self.too_long.is_none() {
             self.too_long = Some(object.clone());
@@ -62,7 +62,7 @@ impl Batch {
 
     /// Asks for an acknowledgement of the last message: the kernel answers errors of all of them anyway, and thousands of
     /// acknowledgements would not fit its queue.
-    pub(crate) fn finish(mut self) -> Result<Encoded, Unwritable> {
+    pub fn finish(mut self) -> Result<Encoded, Unwritable> {
         if let Some((start, flags)) = self.last {
             self.writer.set_flags(start, flags | flag::ACK);
         }

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use palisade_netlink::{Attributes, Odd};
 
 use crate::layout::Layout;
-use crate::netlink::encode::{hook_number, hook_priority, read_comment};
+use crate::netlink::encode::{hook_number, hook_priority, hooks, read_comment};
 use crate::netlink::map::{self, Element, Shape};
 use crate::netlink::uapi::{chain, element, rule as rule_attribute, set, table};
-use crate::netlink::{expression, rule};
+use crate::netlink::{expression, rule, tuple};
 use crate::object::{Foreign, Object};
 use crate::ruleset::{Chain, Hook, Ruleset};
 use crate::transaction::Table;
@@ -62,14 +62,20 @@ pub fn decode(dump: &Dump) -> Result<Ruleset, Foreign> {
         // A dormant table enforces nothing.
         return Err(foreign(&Object::Table)(Odd(format!("flags {flags:#x}"))));
     }
-    let name =
-        Attributes::of_payload(&dump.table).and_then(|it| it.text(table::NAME).map(str::to_owned)).map_err(foreign(&Object::Table))?;
-    let of = if name == Table::Audit.name() { Table::Audit } else { Table::Own };
+    let of = table_of(&dump.table).map_err(foreign(&Object::Table))?;
     let layout = layout(&dump.table).map_err(foreign(&Object::Table))?;
     let mut ruleset = Ruleset { layout, chains: read_chains(of, dump)?.into(), ..Ruleset::default() };
     let protocols = read_maps(dump, &mut ruleset)?;
     read_rules(dump, &protocols, &mut ruleset)?;
     Ok(ruleset)
+}
+
+/// Which of our tables an answer about a table is about.
+pub(crate) fn table_of(table: &[u8]) -> Result<Table, Odd> {
+    let name = Attributes::of_payload(table)?.text(table::NAME)?.to_owned();
+    // An answer begins with the address family.
+    let family = table.first().copied().unwrap_or_default();
+    Table::named(family, &name).ok_or_else(|| Odd(format!("a table `{name}` of family {family}")))
 }
 
 /// The mark in the one answer about a table.
@@ -87,7 +93,8 @@ pub fn listed(payload: &[u8]) -> Result<Listed, Foreign> {
     let count = count.map_err(foreign(&Object::Map(name.clone())))?;
     let kept = match shape {
         Shape::Interval(_) => Kept::Tree,
-        Shape::Data(_) | Shape::Numbers | Shape::Sources(_) | Shape::Pairs(_) | Shape::Addresses(_) | Shape::Protocols => Kept::Hash,
+        Shape::Data(_) | Shape::Numbers | Shape::Sources(_) | Shape::Pairs(_) | Shape::Addresses(_) => Kept::Hash,
+        Shape::Tuples(..) | Shape::Protocols => Kept::Hash,
     };
     Ok(Listed { name, kept, count })
 }
@@ -145,8 +152,7 @@ fn read_hook(of: Table, from: &Attributes<'_>) -> Result<Option<Hook>, Odd> {
     let number = hook.u32(chain::HOOK_NUMBER)?;
     let priority = i32::from_be_bytes(hook.u32(chain::HOOK_PRIORITY)?.to_be_bytes());
     let (kind, policy) = (from.text(chain::TYPE)?, from.u32(chain::POLICY)?);
-    let ingress = Hook::Ingress { devices: read_devices(&hook)? };
-    let ours = [Hook::Forward, Hook::Input, ingress].into_iter().find(|it| hook_number(it) == number);
+    let ours = hooks(of, &read_devices(&hook)?).into_iter().find(|it| hook_number(it) == number);
     match ours {
         Some(hook) if priority == hook_priority(of, &hook) && kind == "filter" && policy == chain::ACCEPT => Ok(Some(hook)),
         Some(_) | None => Err(Odd(format!("type {kind}, hook {number}, priority {priority}, policy {policy}"))),
@@ -200,6 +206,9 @@ fn read_maps(dump: &Dump, ruleset: &mut Ruleset) -> Result<BTreeMap<String, Vec<
             }
             Shape::Addresses(family) => {
                 ruleset.addresses.insert(name, map::to_addresses(family, &elements).map_err(odd)?);
+            }
+            Shape::Tuples(family, key) => {
+                ruleset.tuples.insert(name, tuple::to_tuples(family, key, &elements).map_err(odd)?);
             }
             Shape::Protocols => {
                 protocols.insert(name, map::to_protocols(&elements).map_err(odd)?);

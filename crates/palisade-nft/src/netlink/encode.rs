@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use palisade_netlink::{Odd, Writer};
 
-use crate::netlink::batch::{Batch, Encoded, Expected};
+use crate::netlink::batch::{Encoded, Expected, Messages};
 use crate::netlink::expression;
 use crate::netlink::map::{self, Element, Shape};
 use crate::netlink::rule;
 use crate::netlink::uapi::{chain, element, flag, message, rule as rule_attribute, set, table};
 use crate::object::{Object, Unwritable};
-use crate::ruleset::{Hook, INGRESS_PRIORITY, LinkName, Match, Rule, Statement, Verdict, quotable};
+use crate::ruleset::{Hook, LinkName, Match, Rule, Statement, Verdict, quotable};
 use crate::transaction::map::Map;
 use crate::transaction::{Change, Places, Table, Transaction};
 
@@ -21,12 +21,24 @@ const LIST: usize = 48 * 1024;
 
 /// The bytes of a transaction. Its messages are numbered from `first` on.
 pub fn encode(transaction: &Transaction, first: u32, expected: Expected) -> Result<Encoded, Unwritable> {
-    let mut batch = Batch::new(transaction.table, first, expected);
+    let mut batch = Batch { table: transaction.table, messages: Messages::new(transaction.table.family(), first, expected) };
     let (mut sets, mut places) = (Sets::default(), Places::default());
     for change in &transaction.changes {
         write(&mut batch, &mut sets, change.object(&mut places), change)?;
     }
-    batch.finish()
+    batch.messages.finish()
+}
+
+/// The messages of a transaction on one of our tables.
+struct Batch {
+    table: Table,
+    messages: Messages,
+}
+
+impl Batch {
+    fn push(&mut self, object: Object, kind: u16, flags: u16, body: impl FnOnce(&mut Writer)) {
+        self.messages.push(object, kind, flags, body);
+    }
 }
 
 const ADD: u16 = flag::CREATE | flag::EXCLUSIVE;
@@ -68,7 +80,11 @@ fn write(batch: &mut Batch, sets: &mut Sets, object: Object, change: &Change) ->
             writer.text(rule_attribute::CHAIN, name);
         }),
         Change::AppendRule { rule, .. } if batch.table == Table::Audit && decides(rule) => {
-            let what = format!("nothing in table `inet {own}` may decide, and it accepts or drops");
+            let what = format!("nothing in table `{}` may decide, and it accepts or drops", batch.table);
+            return Err(Unwritable { object, what });
+        }
+        Change::AppendRule { rule, .. } if batch.table == Table::Frames && !is_about_frames(rule) => {
+            let what = format!("rules in table `{}` can ask for the type of a frame and nothing else", batch.table);
             return Err(Unwritable { object, what });
         }
         Change::AppendRule { chain, rule } => add_rule(batch, sets, object, chain, rule)?,
@@ -104,9 +120,18 @@ fn decides(rule: &Rule) -> bool {
     let ends = |it: &Statement| match it {
         Statement::Verdict(Verdict::Accept | Verdict::Drop) => true,
         Statement::Verdict(Verdict::Return | Verdict::Jump(_) | Verdict::Goto(_)) | Statement::Set(_) | Statement::Look(_) => false,
-        Statement::Counter | Statement::Log(_) | Statement::Would(_) => false,
+        Statement::Counter | Statement::Log(_) | Statement::Would(_) | Statement::LookTuple { .. } => false,
     };
     rule.statements.iter().any(ends)
+}
+
+/// Whether a rule asks nothing that the family `netdev` answers in another way than `inet`, or not at all.
+fn is_about_frames(rule: &Rule) -> bool {
+    let does = |it: &Statement| match it {
+        Statement::Counter | Statement::Log(_) | Statement::Would(_) | Statement::Verdict(_) => true,
+        Statement::Set(_) | Statement::Look(_) | Statement::LookTuple { .. } => false,
+    };
+    rule.matches.iter().all(|it| matches!(it, Match::FrameTypeNotIn(_))) && rule.statements.iter().all(does)
 }
 
 fn elements_of(object: &Object, elements: &Map) -> Result<Vec<Element>, Unwritable> {
@@ -116,11 +141,11 @@ fn elements_of(object: &Object, elements: &Map) -> Result<Vec<Element>, Unwritab
 fn add_chain(batch: &mut Batch, object: Object, name: &str, hook: Option<&Hook>) -> Result<(), Unwritable> {
     let (of, own) = (batch.table, batch.table.name());
     let none = BTreeSet::new();
-    let devices = match hook {
-        Some(Hook::Ingress { devices }) => devices,
-        Some(Hook::Forward | Hook::Input) | None => &none,
-    };
+    let devices = hook.and_then(Hook::devices).unwrap_or(&none);
     check_links(&object, devices)?;
+    if hook.is_some_and(|it| !hooks(of, &none).iter().any(|own| own.is_same_point(it))) {
+        return Err(Unwritable { object, what: format!("no chain of table `{of}` stands at that hook") });
+    }
     batch.push(object, message::NEW_CHAIN, ADD, |writer| {
         writer.text(chain::TABLE, own);
         writer.text(chain::NAME, name);
@@ -140,7 +165,7 @@ fn add_chain(batch: &mut Batch, object: Object, name: &str, hook: Option<&Hook>)
 
 /// Tells a chain of devices of it. Without a priority, the chain must be there.
 fn change_devices(batch: &mut Batch, object: Object, kind: u16, name: &str, devices: &BTreeSet<String>) -> Result<(), Unwritable> {
-    let own = batch.table.name();
+    let (of, own) = (batch.table, batch.table.name());
     check_links(&object, devices)?;
     // A message without devices would mean the whole chain.
     if !devices.is_empty() {
@@ -148,7 +173,7 @@ fn change_devices(batch: &mut Batch, object: Object, kind: u16, name: &str, devi
             writer.text(chain::TABLE, own);
             writer.text(chain::NAME, name);
             writer.nest(chain::HOOK, |writer| {
-                writer.u32(chain::HOOK_NUMBER, chain::INGRESS);
+                writer.u32(chain::HOOK_NUMBER, if of == Table::Frames { chain::NETDEV_INGRESS } else { chain::INGRESS });
                 write_devices(writer, devices);
             });
         });
@@ -165,20 +190,37 @@ fn check_links(object: &Object, names: &BTreeSet<String>) -> Result<(), Unwritab
     odd.map_or(Ok(()), |odd| Err(Unwritable { object: object.clone(), what: odd.0 }))
 }
 
+/// The hooks that chains of a table stand at; those at links with these devices.
+pub(crate) fn hooks(table: Table, devices: &BTreeSet<String>) -> Vec<Hook> {
+    match table {
+        // Chains stand at `output` in the namespaces of pods only.
+        Table::Own | Table::Next | Table::Again => {
+            vec![Hook::Forward, Hook::Input, Hook::Output, Hook::Ingress { devices: devices.clone() }]
+        }
+        Table::Audit | Table::UnknownPods => vec![Hook::Forward, Hook::Input, Hook::Ingress { devices: devices.clone() }],
+        Table::Replies => vec![Hook::Forward, Hook::Output],
+        Table::Frames => vec![Hook::Frames { devices: devices.clone() }],
+    }
+}
+
 pub(crate) fn hook_priority(table: Table, hook: &Hook) -> i32 {
     match (hook, table) {
-        (Hook::Ingress { .. }, _) => INGRESS_PRIORITY,
-        // What the own table drops would be seen by nobody behind it.
-        (Hook::Forward | Hook::Input, Table::Audit) => -1,
-        (Hook::Forward | Hook::Input, Table::Own | Table::Next | Table::Again) => 0,
+        // Before the chains that bind sources, which stand before any that is usual there.
+        (Hook::Frames { .. }, _) => -510,
+        (Hook::Ingress { .. }, _) => -500,
+        // Before the rules of policies: the audit sees what these drop, an unknown pod meets no policy, and a blocked reply would pass as established.
+        (Hook::Forward | Hook::Input | Hook::Output, Table::Audit | Table::UnknownPods | Table::Replies) => -1,
+        (Hook::Forward | Hook::Input | Hook::Output, Table::Own | Table::Next | Table::Again | Table::Frames) => 0,
     }
 }
 
 pub(crate) fn hook_number(hook: &Hook) -> u32 {
     match hook {
+        Hook::Frames { .. } => chain::NETDEV_INGRESS,
         Hook::Ingress { .. } => chain::INGRESS,
         Hook::Forward => chain::FORWARD,
         Hook::Input => chain::INPUT,
+        Hook::Output => chain::OUTPUT,
     }
 }
 

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use palisade_netlink::{Attributes, Odd};
 
-use crate::netlink::decode::{Dump, foreign, items, layout, read_devices, read_set};
-use crate::netlink::encode::{hook_number, hook_priority, read_comment};
+use crate::netlink::decode::{Dump, foreign, items, layout, read_devices, read_set, table_of};
+use crate::netlink::encode::{hook_number, hook_priority, hooks, read_comment};
 use crate::netlink::map::{self, Element, Shape};
 use crate::netlink::strange::Strange;
 use crate::netlink::uapi::{chain, rule as rule_attribute, table};
-use crate::netlink::{expression, rule};
+use crate::netlink::{expression, rule, tuple};
 use crate::object::{Foreign, Object};
 use crate::ruleset::{Chain, Hook, Ruleset};
 use crate::transaction::Table;
@@ -70,6 +70,13 @@ pub(crate) struct StrangeRule {
 /// Reads what can be read of a table.
 pub fn examine(dump: &Dump) -> Examined {
     let mut examined = Examined::default();
+    let of = match table_of(&dump.table) {
+        Ok(table) => table,
+        Err(odd) => {
+            examined.foreign.push(foreign(&Object::Table)(odd));
+            Table::default()
+        }
+    };
     match Attributes::of_payload(&dump.table).and_then(|it| it.u32(table::FLAGS)) {
         Ok(0) => {}
         Ok(flags) => {
@@ -86,43 +93,38 @@ pub fn examine(dump: &Dump) -> Examined {
         Ok(layout) => examined.ruleset.layout = layout,
         Err(odd) => examined.foreign.push(foreign(&Object::Table)(odd)),
     }
-    examined.read_chains(dump);
+    examined.read_chains(of, dump);
     let protocols = examined.read_maps(dump);
     examined.read_rules(dump, &protocols);
     examined
 }
 
 impl Stance {
-    /// How a chain of a ruleset stands.
-    pub(crate) fn of(hook: &Hook) -> Stance {
-        let devices = match hook {
-            Hook::Ingress { devices } => devices.clone(),
-            Hook::Forward | Hook::Input => BTreeSet::new(),
-        };
+    /// How a chain of a ruleset stands in a table.
+    pub(crate) fn of(table: Table, hook: &Hook) -> Stance {
         Stance {
             kind: "filter".to_owned(),
             hook: hook_number(hook),
-            priority: hook_priority(Table::Own, hook),
+            priority: hook_priority(table, hook),
             policy: Policy::Accept,
-            devices,
+            devices: hook.devices().cloned().unwrap_or_default(),
         }
     }
 
-    /// The place of a ruleset's chain that this is, whatever its priority.
-    fn hook(&self) -> Option<Hook> {
-        let ingress = Hook::Ingress { devices: self.devices.clone() };
-        [Hook::Forward, Hook::Input, ingress].into_iter().find(|it| hook_number(it) == self.hook)
+    /// The hook of a table's chain that this is, whatever its priority.
+    fn hook(&self, table: Table) -> Option<Hook> {
+        hooks(table, &self.devices).into_iter().find(|it| hook_number(it) == self.hook)
     }
 }
 
 impl Examined {
     /// A table that is what a ruleset says.
-    pub fn as_written(ruleset: Ruleset) -> Examined {
-        let stances = ruleset.chains.iter().filter_map(|(name, it)| Some((name.clone(), Stance::of(it.hook.as_ref()?)))).collect();
+    pub fn as_written(table: Table, ruleset: Ruleset) -> Examined {
+        let stances = ruleset.chains.iter().filter_map(|(name, it)| Some((name.clone(), Stance::of(table, it.hook.as_ref()?)))).collect();
         Examined { ruleset, stances, ..Examined::default() }
     }
 
-    fn read_chains(&mut self, dump: &Dump) {
+    fn read_chains(&mut self, of: Table, dump: &Dump) {
         for payload in &dump.chains {
             let (name, from) = match Attributes::of_payload(payload).and_then(|it| Ok((it.text(chain::NAME)?.to_owned(), it))) {
                 Ok(read) => read,
@@ -135,7 +137,7 @@ impl Examined {
             match read_stance(&from) {
                 Ok(None) => {}
                 Ok(Some(stance)) => {
-                    hook = stance.hook();
+                    hook = stance.hook(of);
                     self.stances.insert(name.clone(), stance);
                 }
                 Err(odd) => self.foreign.push(foreign(&Object::Chain(name.clone()))(odd)),
@@ -191,6 +193,7 @@ impl Examined {
             Shape::Sources(family) => map::to_sources(family, one).map(drop),
             Shape::Pairs(family) => map::to_pairs(family, one).map(drop),
             Shape::Addresses(family) => map::to_addresses(family, one).map(drop),
+            Shape::Tuples(family, key) => tuple::to_tuples(family, key, one).map(drop),
             Shape::Protocols => map::to_protocols(one).map(drop),
         }
     }
@@ -205,6 +208,7 @@ impl Examined {
             Shape::Sources(family) => map::to_sources(family, elements).map(|it| drop(ruleset.sets.insert(name, it))),
             Shape::Pairs(family) => map::to_pairs(family, elements).map(|it| drop(ruleset.pairs.insert(name, it))),
             Shape::Addresses(family) => map::to_addresses(family, elements).map(|it| drop(ruleset.addresses.insert(name, it))),
+            Shape::Tuples(family, key) => tuple::to_tuples(family, key, elements).map(|it| drop(ruleset.tuples.insert(name, it))),
             Shape::Protocols => Ok(()),
         };
         self.foreign.extend(kept.err().map(foreign(&object)));

@@ -12,6 +12,11 @@ use crate::ruleset::Verdict;
 pub(crate) enum Expression {
     /// Loads a key of `meta`.
     Meta(u32),
+    /// Loads a key of `meta` to another register.
+    MetaTo {
+        key: u32,
+        to: u32,
+    },
     /// Sets the packet's priority.
     SetPriority,
     /// Loads the bit of the connection's state.
@@ -62,6 +67,7 @@ pub(crate) enum LookupResult {
     Value,
 }
 
+pub(crate) const LINK_LAYER: u32 = 0;
 pub(crate) const NETWORK: u32 = 1;
 pub(crate) const TRANSPORT: u32 = 2;
 const FIRST: u32 = 1;
@@ -147,7 +153,7 @@ pub(crate) fn read_verdict(from: &Attributes<'_>) -> Result<Verdict, Odd> {
 
 fn name(expression: &Expression) -> &'static str {
     match expression {
-        Expression::Meta(_) | Expression::SetPriority => "meta",
+        Expression::Meta(_) | Expression::MetaTo { .. } | Expression::SetPriority => "meta",
         Expression::State => "ct",
         Expression::SourceType => "fib",
         Expression::Payload { .. } => "payload",
@@ -163,6 +169,7 @@ fn name(expression: &Expression) -> &'static str {
 fn body(writer: &mut Writer, expression: &Expression) {
     match expression {
         Expression::Meta(key) => numbers(writer, &[(2, *key), (1, FIRST)]),
+        Expression::MetaTo { key, to } => numbers(writer, &[(2, *key), (1, *to)]),
         Expression::SetPriority => numbers(writer, &[(2, meta::PRIORITY), (3, FIRST)]),
         Expression::State => numbers(writer, &[(2, CT_STATE), (1, FIRST)]),
         Expression::SourceType => numbers(writer, &[(3, FIB_SOURCE), (2, FIB_TYPE), (1, FIRST)]),
@@ -238,8 +245,9 @@ fn expression(item: &Attributes<'_>) -> Result<Expression, Odd> {
             Ok(Expression::SetPriority)
         }
         "meta" => {
-            expect(&body, &[(1, FIRST)], &[2])?;
-            Ok(Expression::Meta(body.u32(2)?))
+            expect(&body, &[], &[1, 2])?;
+            let (key, to) = (body.u32(2)?, body.u32(1)?);
+            Ok(if to == FIRST { Expression::Meta(key) } else { Expression::MetaTo { key, to } })
         }
         "ct" => {
             // The state has no direction; other keys would have that attribute too.

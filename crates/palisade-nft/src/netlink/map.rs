@@ -10,8 +10,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use palisade_netlink::{Attributes, Odd, Writer};
 
 use crate::netlink::expression::{LookupResult, read_verdict, write_verdict};
+use crate::netlink::tuple;
 use crate::netlink::uapi::{data, element, kind, meta, set};
-use crate::ruleset::{Address, AddressSet, DataMap, IntervalMap, PairSet, SourceSet, Verdict, VerdictMap};
+use crate::ruleset::{Address, AddressSet, DataMap, IntervalMap, PairSet, SourceSet, TupleKey, Verdict, VerdictMap};
 use crate::transaction::map::{Map, MapKind};
 
 /// What a map is from and to.
@@ -26,6 +27,8 @@ pub(crate) enum Shape {
     Pairs(Address),
     /// A set of addresses.
     Addresses(Address),
+    /// Packets to chains.
+    Tuples(Address, TupleKey),
     /// The set of a rule that names several protocols.
     Protocols,
 }
@@ -69,7 +72,7 @@ const ROOM: u32 = 256;
 const OPEN: (u8, u32) = (1, 1);
 
 impl Shape {
-    const ALL: [Shape; 12] = [
+    const ALL: [Shape; 16] = [
         Shape::Data(Address::V4),
         Shape::Data(Address::V6),
         Shape::Interval(Address::V4),
@@ -81,6 +84,10 @@ impl Shape {
         Shape::Sources(Address::V6),
         Shape::Addresses(Address::V4),
         Shape::Addresses(Address::V6),
+        Shape::Tuples(Address::V4, TupleKey::Ports),
+        Shape::Tuples(Address::V6, TupleKey::Ports),
+        Shape::Tuples(Address::V4, TupleKey::Protocol),
+        Shape::Tuples(Address::V6, TupleKey::Protocol),
         Shape::Protocols,
     ];
 
@@ -92,6 +99,7 @@ impl Shape {
             MapKind::Pairs(family) => Shape::Pairs(family),
             MapKind::Sources(family) => Shape::Sources(family),
             MapKind::Addresses(family) => Shape::Addresses(family),
+            MapKind::Tuples(family, key) => Shape::Tuples(family, key),
         }
     }
 
@@ -99,14 +107,14 @@ impl Shape {
     pub(crate) fn result(self) -> LookupResult {
         match self {
             Shape::Data(_) | Shape::Interval(_) => LookupResult::Value,
-            Shape::Numbers => LookupResult::Verdict,
+            Shape::Numbers | Shape::Tuples(..) => LookupResult::Verdict,
             Shape::Sources(_) | Shape::Pairs(_) | Shape::Addresses(_) | Shape::Protocols => LookupResult::Found,
         }
     }
 
     fn flags(self) -> u32 {
         match self {
-            Shape::Data(_) | Shape::Numbers => set::MAP,
+            Shape::Data(_) | Shape::Numbers | Shape::Tuples(..) => set::MAP,
             Shape::Interval(_) => set::MAP | set::INTERVAL,
             Shape::Sources(_) | Shape::Pairs(_) | Shape::Addresses(_) => 0,
             Shape::Protocols => set::ANONYMOUS | set::CONSTANT,
@@ -123,6 +131,10 @@ impl Shape {
             Shape::Pairs(Address::V6) => (kind::pair(kind::IPV6), 32),
             Shape::Sources(Address::V4) => (kind::with_link(kind::IPV4), 20),
             Shape::Sources(Address::V6) => (kind::with_link(kind::IPV6), 32),
+            Shape::Tuples(Address::V4, TupleKey::Ports) => (kind::ports_of(kind::IPV4), 20),
+            Shape::Tuples(Address::V6, TupleKey::Ports) => (kind::ports_of(kind::IPV6), 44),
+            Shape::Tuples(Address::V4, TupleKey::Protocol) => (kind::protocol_of(kind::IPV4), 12),
+            Shape::Tuples(Address::V6, TupleKey::Protocol) => (kind::protocol_of(kind::IPV6), 36),
             Shape::Protocols => (kind::PROTOCOL, 1),
         }
     }
@@ -131,7 +143,7 @@ impl Shape {
     fn data(self) -> Option<(u32, u32)> {
         match self {
             Shape::Data(_) | Shape::Interval(_) => Some((kind::CLASS, 4)),
-            Shape::Numbers => Some((kind::VERDICT, 0)),
+            Shape::Numbers | Shape::Tuples(..) => Some((kind::VERDICT, 0)),
             Shape::Sources(_) | Shape::Pairs(_) | Shape::Addresses(_) | Shape::Protocols => None,
         }
     }
@@ -147,6 +159,8 @@ impl Shape {
                 [number(UDATA_KEY_ORDER, NO_ORDER), udata(UDATA_KEY_EXPRESSION, &key)].concat()
             }
             Shape::Addresses(_) => number(UDATA_KEY_ORDER, NETWORK_ORDER),
+            // nft prints such a map without any, and older agents have written none.
+            Shape::Tuples(..) => Vec::new(),
             Shape::Protocols => {
                 let key = [number(0, EXPRESSION_META), udata(1, &number(0, meta::PROTOCOL))].concat();
                 [number(UDATA_KEY_ORDER, HOST_ORDER), udata(UDATA_KEY_EXPRESSION, &key)].concat()
@@ -168,7 +182,10 @@ impl Shape {
         if let Some(size) = size {
             writer.nest(set::DESCRIPTION, |writer| writer.u32(set::DESCRIPTION_SIZE, size));
         }
-        writer.bytes(set::USERDATA, &self.userdata());
+        let userdata = self.userdata();
+        if !userdata.is_empty() {
+            writer.bytes(set::USERDATA, &userdata);
+        }
     }
 
     /// Which of ours a set is.
@@ -180,8 +197,8 @@ impl Shape {
         let ours = |it: &Shape| it.flags() == flags && it.key() == key && it.data().map(|(kind, _)| kind) == data;
         let shape = Shape::ALL.into_iter().find(ours).ok_or_else(|| Odd(format!("flags {flags:#x}, key {key:?}, data {data:?}")))?;
         match (shape, Shape::read_size(from)?) {
-            (Shape::Interval(_), Some(size)) => Err(Odd(format!("room for {size} elements only"))),
-            (Shape::Interval(_), None) | (Shape::Protocols, _) => Ok(shape),
+            (Shape::Interval(_) | Shape::Tuples(..), Some(size)) => Err(Odd(format!("room for {size} elements only"))),
+            (Shape::Interval(_) | Shape::Tuples(..), None) | (Shape::Protocols, _) => Ok(shape),
             (_, Some(size)) if size >= ROOM && size.is_power_of_two() => Ok(shape),
             (_, Some(size)) => Err(Odd(format!("room for {size} elements"))),
             (_, None) => Err(Odd::new("room for any number of elements")),
@@ -202,6 +219,8 @@ impl Shape {
         match self {
             // Trees.
             Shape::Interval(_) => None,
+            // It gets its elements one by one.
+            Shape::Tuples(..) => None,
             // Never gets another.
             Shape::Protocols => u32::try_from(elements).ok(),
             Shape::Data(_) | Shape::Numbers | Shape::Sources(_) | Shape::Pairs(_) | Shape::Addresses(_) => {
@@ -227,6 +246,7 @@ pub(crate) fn of_map(map: &Map) -> Result<Vec<Element>, Odd> {
         Map::Sources(set) => of_sources(set),
         Map::Pairs(set) => of_pairs(set),
         Map::Addresses(set) => of_addresses(set),
+        Map::Tuples(map) => tuple::of_tuples(map),
     }
 }
 
@@ -436,14 +456,14 @@ fn held(from: &Attributes<'_>) -> Result<Role, Odd> {
     }
 }
 
-fn goto(it: &Element) -> Result<String, Odd> {
+pub(super) fn goto(it: &Element) -> Result<String, Odd> {
     match &it.role {
         Role::Goto(chain) => Ok(chain.clone()),
         Role::Number(_) | Role::OpenNumber(_) | Role::End | Role::Member => Err(Odd::new("an element without a chain")),
     }
 }
 
-fn key(address: IpAddr, family: Address) -> Result<Vec<u8>, Odd> {
+pub(super) fn key(address: IpAddr, family: Address) -> Result<Vec<u8>, Odd> {
     match (address, family) {
         (IpAddr::V4(it), Address::V4) => Ok(it.octets().to_vec()),
         (IpAddr::V6(it), Address::V6) => Ok(it.octets().to_vec()),
@@ -455,7 +475,7 @@ fn of_other_family(address: IpAddr) -> Odd {
     Odd(format!("{address} is of the other family"))
 }
 
-fn address(key: &[u8], family: Address) -> Result<IpAddr, Odd> {
+pub(super) fn address(key: &[u8], family: Address) -> Result<IpAddr, Odd> {
     let odd = |_| Odd::new("a key that is no address");
     match family {
         Address::V4 => <[u8; 4]>::try_from(key).map(IpAddr::from).map_err(odd),

@@ -13,4 +13,5 @@ mod rule;
 pub(crate) mod strange;
 #[cfg(test)]
 mod tests;
+mod tuple;
 pub mod uapi;

@@ -4,11 +4,11 @@
 
 use palisade_netlink::Odd;
 
-use crate::netlink::expression::{Compare, Expression, Lookup, LookupResult, NETWORK, TRANSPORT};
+use crate::netlink::expression::{Compare, Expression, LINK_LAYER, Lookup, LookupResult, NETWORK, TRANSPORT};
 use crate::netlink::map::{self, LINK};
 use crate::netlink::uapi::meta;
 use crate::ruleset::{
-    AUDIT_GROUP, AUDIT_PREFIX, Address, CtState, End, LOG_GROUP, LOG_PREFIX, LinkName, Match, Neighbour, Rule, Statement, Value,
+    AUDIT_GROUP, AUDIT_PREFIX, Address, CtState, End, LOG_GROUP, LOG_PREFIX, LinkName, Match, Neighbour, Rule, Statement, TupleKey, Value,
 };
 
 /// `RTN_LOCAL`.
@@ -26,6 +26,8 @@ const TCP: u8 = 6;
 /// FIN, SYN, RST and ACK, and of them SYN alone.
 const TCP_FLAGS: u8 = 0x17;
 const SYN: u8 = 2;
+/// `ARPHRD_ETHER`.
+const ETHERNET: u16 = 1;
 
 /// The expressions of a rule. Protocols of which there are several need a set without a name; `set` gives its number.
 pub(crate) fn lower(rule: &Rule, mut set: impl FnMut(&[u8]) -> u32) -> Vec<Expression> {
@@ -106,6 +108,12 @@ fn lower_match(condition: &Match, set: &mut impl FnMut(&[u8]) -> u32, out: &mut 
         Match::ListenerReportFrom(source) => out.extend(icmpv6(Some(*source), (143, 143), 1)),
         Match::SourceIsLocal => out.extend([Expression::SourceType, equal(&LOCAL.to_ne_bytes())]),
         Match::NotSyn => out.extend(not_syn()),
+        Match::FrameTypeNotIn(kinds) => {
+            out.extend(is_ethernet());
+            for kind in kinds {
+                out.extend([frame_type(), Expression::Compare(Compare::NotEqual, kind.to_be_bytes().to_vec())]);
+            }
+        }
     }
 }
 
@@ -156,6 +164,9 @@ fn raise_match(rest: &[Expression], set: impl Fn(&str) -> Option<Vec<u8>>) -> Op
             return Some((Match::Pair { family, set }, after));
         }
     }
+    if let Some(after) = rest.strip_prefix(is_ethernet().as_slice()) {
+        return raise_frame_types(after);
+    }
     match rest {
         [Expression::State, Expression::Mask(bit), Expression::Compare(Compare::NotEqual, zero), after @ ..] if *zero == [0; 4] => {
             let all = [CtState::Established, CtState::Related, CtState::Invalid, CtState::New];
@@ -189,6 +200,19 @@ fn raise_match(rest: &[Expression], set: impl Fn(&str) -> Option<Vec<u8>>) -> Op
     }
 }
 
+/// The types that a frame must not have, as many as follow each other.
+fn raise_frame_types(mut rest: &[Expression]) -> Option<(Match, &[Expression])> {
+    let mut kinds = Vec::new();
+    while let [load, Expression::Compare(Compare::NotEqual, kind), after @ ..] = rest
+        && *load == frame_type()
+        && let Ok(kind) = kind.as_slice().try_into()
+    {
+        kinds.push(u16::from_be_bytes(kind));
+        rest = after;
+    }
+    (!kinds.is_empty()).then_some((Match::FrameTypeNotIn(kinds), rest))
+}
+
 fn lower_statement(statement: &Statement, out: &mut Vec<Expression>) {
     let lookup = |map: &String, result| Expression::Lookup(Lookup { set: map.clone(), id: None, result });
     match statement {
@@ -203,6 +227,10 @@ fn lower_statement(statement: &Statement, out: &mut Vec<Expression>) {
         Statement::Verdict(verdict) => out.push(Expression::Verdict(verdict.clone())),
         Statement::Look(map) => {
             out.extend([Expression::Meta(meta::PRIORITY), lookup(map, LookupResult::Verdict)]);
+        }
+        Statement::LookTuple { family, key, map } => {
+            out.extend(tuple(*family, *key));
+            out.push(lookup(map, LookupResult::Verdict));
         }
     }
 }
@@ -223,8 +251,18 @@ fn raise_statement(rest: &[Expression]) -> Option<(Statement, &[Expression])> {
         [Expression::Meta(meta::PRIORITY), Expression::Lookup(Lookup { set, result: LookupResult::Verdict, .. }), after @ ..] => {
             Some((Statement::Look(set.clone()), after))
         }
-        _ => raise_by_address(rest),
+        _ => raise_by_address(rest).or_else(|| raise_by_tuple(rest)),
     }
+}
+
+fn raise_by_tuple(rest: &[Expression]) -> Option<(Statement, &[Expression])> {
+    let all = Address::BOTH.into_iter().flat_map(|family| [TupleKey::Ports, TupleKey::Protocol].map(|key| (family, key)));
+    all.into_iter().find_map(|(family, key)| match rest.strip_prefix(tuple(family, key).as_slice())? {
+        [Expression::Lookup(Lookup { set, result: LookupResult::Verdict, .. }), after @ ..] => {
+            Some((Statement::LookTuple { family, key, map: set.clone() }, after))
+        }
+        _ => None,
+    })
 }
 
 fn raise_by_address(rest: &[Expression]) -> Option<(Statement, &[Expression])> {
@@ -283,6 +321,37 @@ fn pair(family: Address) -> Vec<Expression> {
     let mut out = of_family(family).to_vec();
     out.extend([address(End::Source, family, 1), address(End::Destination, family, second)]);
     out
+}
+
+/// Loads addresses, protocol and ports, each filled up to whole words of four bytes.
+fn tuple(family: Address, key: TupleKey) -> Vec<Expression> {
+    let protocol = match family {
+        Address::V4 => 2,
+        Address::V6 => 8,
+    };
+    let mut out = pair(family);
+    out.push(Expression::MetaTo { key: meta::PROTOCOL, to: register(protocol) });
+    let port = |offset, word| Expression::Payload { base: TRANSPORT, offset, length: 2, to: register(word) };
+    match key {
+        TupleKey::Ports => out.extend([port(0, protocol + 1), port(2, protocol + 2)]),
+        TupleKey::Protocol => {}
+    }
+    out
+}
+
+/// The number by which the kernel names the register that begins with a word of four bytes: that of sixteen bytes where one begins there.
+fn register(word: u32) -> u32 {
+    if word.is_multiple_of(4) { word / 4 + 1 } else { word + 8 }
+}
+
+/// The link is Ethernet. nft asks for that before it asks for the type of a frame.
+fn is_ethernet() -> [Expression; 2] {
+    [Expression::Meta(meta::LINK_TYPE), equal(&ETHERNET.to_ne_bytes())]
+}
+
+/// Loads the type of a frame, or that of its first VLAN tag.
+fn frame_type() -> Expression {
+    Expression::Payload { base: LINK_LAYER, offset: 12, length: 2, to: 1 }
 }
 
 fn destination_port() -> Expression {
@@ -397,6 +466,8 @@ mod tests {
             Match::In { end: End::Destination, family: Address::V6, set: "s".to_owned() },
             Match::Pair { family: Address::V4, set: "s".to_owned() },
             Match::Pair { family: Address::V6, set: "s".to_owned() },
+            Match::FrameTypeNotIn(vec![0x0800]),
+            Match::FrameTypeNotIn(vec![0x0800, 0x86dd, 0x0806]),
         ]);
         let conditions: Vec<Match> = conditions.chain(FIXED).collect();
         let map = || "m".to_owned();
@@ -404,6 +475,9 @@ mod tests {
         for family in Address::BOTH {
             for end in [End::Source, End::Destination] {
                 statements.push(Statement::Set(Value::From { end, family, map: map() }));
+            }
+            for key in [TupleKey::Ports, TupleKey::Protocol] {
+                statements.push(Statement::LookTuple { family, key, map: map() });
             }
         }
         statements.push(Statement::Look(map()));

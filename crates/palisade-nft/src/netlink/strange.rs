@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use palisade_netlink::Attributes;
 
-use crate::netlink::expression::{Compare, Expression, NETWORK, TRANSPORT, read_each};
+use crate::netlink::expression::{Compare, Expression, LINK_LAYER, NETWORK, TRANSPORT, read_each};
 use crate::netlink::rule::state_bit;
 use crate::netlink::uapi::meta;
 use crate::ruleset::Verdict;
@@ -32,6 +32,8 @@ const REGISTERS: usize = 64;
 const UNICAST: u32 = 1;
 const LOCAL: u32 = 2;
 const LINK: usize = 16;
+/// `ARPHRD_ETHER`.
+const ETHERNET: u16 = 1;
 
 impl Strange {
     pub(crate) fn read(list: Option<&Attributes<'_>>) -> Strange {
@@ -97,6 +99,10 @@ fn step<'a>(expression: &'a Expression, packet: &Packet, number: &mut u32, regis
             Some(value) => load(registers, 1, &value),
             None => Step::Unknown,
         },
+        Expression::MetaTo { key, to } => match meta_value(*key, packet, *number) {
+            Some(value) => load(registers, *to, &value),
+            None => Step::Unknown,
+        },
         Expression::SetPriority => match registers.first_chunk() {
             Some(value) => {
                 *number = u32::from_ne_bytes(*value);
@@ -153,12 +159,16 @@ fn meta_value(key: u32, packet: &Packet, number: u32) -> Option<Vec<u8>> {
         meta::FAMILY => Some(vec![if packet.source.is_ipv4() { 2 } else { 10 }]),
         meta::PRIORITY => Some(number.to_ne_bytes().to_vec()),
         meta::LINK => match &packet.at {
-            At::Ingress { link } => {
+            At::Frame { link, .. } | At::Ingress { link } => {
                 let mut name = link.as_bytes().to_vec();
                 name.resize(LINK, 0);
                 Some(name)
             }
-            At::Forward | At::Input => None,
+            At::Forward | At::Input | At::Output => None,
+        },
+        meta::LINK_TYPE => match &packet.at {
+            At::Frame { .. } | At::Ingress { .. } => Some(ETHERNET.to_ne_bytes().to_vec()),
+            At::Forward | At::Input | At::Output => None,
         },
         _ => None,
     }
@@ -176,7 +186,12 @@ fn payload(base: u32, offset: u32, length: u32, packet: &Packet) -> Payload {
             let start = if packet.source.is_ipv4() { 12 } else { 8 };
             (start, [octets(packet.source), octets(packet.destination)].concat())
         }
-        TRANSPORT => (2, packet.port.map_or_else(Vec::new, |it| it.to_be_bytes().to_vec())),
+        TRANSPORT => match (packet.source_port, packet.port) {
+            (Some(source), Some(port)) => (0, [source.to_be_bytes(), port.to_be_bytes()].concat()),
+            (None, Some(port)) => (2, port.to_be_bytes().to_vec()),
+            (Some(_) | None, None) => (0, Vec::new()),
+        },
+        LINK_LAYER => (12, packet.frame_type().to_be_bytes().to_vec()),
         _ => (0, Vec::new()),
     };
     let within = || {
@@ -199,7 +214,7 @@ fn described(expression: &Expression) -> String {
         Expression::Meta(meta::FAMILY) => "meta nfproto".to_owned(),
         Expression::Meta(meta::PRIORITY) => "meta priority".to_owned(),
         Expression::Meta(meta::LINK) => "iifname".to_owned(),
-        Expression::Meta(key) => format!("meta key {key}"),
+        Expression::Meta(key) | Expression::MetaTo { key, .. } => format!("meta key {key}"),
         Expression::SetPriority => "meta priority set".to_owned(),
         Expression::State => "ct state".to_owned(),
         Expression::SourceType => "fib saddr type".to_owned(),
@@ -208,6 +223,7 @@ fn described(expression: &Expression) -> String {
         Expression::Payload { base: NETWORK, offset: 8, length: 16, .. } => "ip6 saddr".to_owned(),
         Expression::Payload { base: NETWORK, offset: 24, length: 16, .. } => "ip6 daddr".to_owned(),
         Expression::Payload { base: TRANSPORT, offset: 2, length: 2, .. } => "th dport".to_owned(),
+        Expression::Payload { base: LINK_LAYER, offset: 12, length: 2, .. } => "ether type".to_owned(),
         Expression::Payload { base, offset, length, .. } => format!("payload {base},{offset},{length}"),
         Expression::Mask(mask) => format!("& {}", hexadecimal(mask)),
         Expression::Compare(compare, with) => format!("{} {}", sign(*compare), value(with)),

@@ -28,10 +28,12 @@ pub mod message {
 
 /// `NFNL_SUBSYS_NFTABLES`.
 pub const SUBSYSTEM: u16 = 10;
-/// The name of our table, in the family `inet`.
+/// The name of our own table in the family `inet`, and of that of frames in the family `netdev`.
 pub const TABLE: &str = "palisade";
 /// `NFPROTO_INET`.
 pub const INET: u8 = 1;
+/// `NFPROTO_NETDEV`.
+pub const NETDEV: u8 = 5;
 
 /// Flags of a message.
 pub mod flag {
@@ -63,8 +65,11 @@ pub mod chain {
     pub const DEVICE_NAME: u16 = 1;
     pub const INPUT: u32 = 1;
     pub const FORWARD: u32 = 2;
-    /// Of the family `inet`; that of `netdev` is another.
+    pub const OUTPUT: u32 = 3;
+    /// Of the family `inet`.
     pub const INGRESS: u32 = 5;
+    /// The same of the family `netdev`.
+    pub const NETDEV_INGRESS: u32 = 0;
     pub const ACCEPT: u32 = 1;
 }
 
@@ -133,6 +138,8 @@ pub mod meta {
     pub const LINK: u32 = 6;
     /// The link that a packet leaves by.
     pub const OUT_LINK: u32 = 7;
+    /// What kind of link a packet comes in by (`ARPHRD_*`).
+    pub const LINK_TYPE: u32 = 8;
     pub const FAMILY: u32 = 15;
     pub const PROTOCOL: u32 = 16;
 }
@@ -142,6 +149,7 @@ pub mod kind {
     pub const IPV4: u32 = 7;
     pub const IPV6: u32 = 8;
     pub const PROTOCOL: u32 = 12;
+    pub const PORT: u32 = 13;
     /// What nft calls `classid`: the packet's priority.
     pub const CLASS: u32 = 23;
     pub const LINK: u32 = 41;
@@ -150,6 +158,14 @@ pub mod kind {
     /// Two in a row.
     pub const fn pair(of: u32) -> u32 {
         (of << 6) | of
+    }
+    /// Two addresses and a protocol.
+    pub const fn protocol_of(address: u32) -> u32 {
+        (pair(address) << 6) | PROTOCOL
+    }
+    /// Two addresses, a protocol and two ports.
+    pub const fn ports_of(address: u32) -> u32 {
+        (protocol_of(address) << 12) | pair(PORT)
     }
     /// A link and something else.
     pub const fn with_link(of: u32) -> u32 {

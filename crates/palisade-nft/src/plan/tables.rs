@@ -8,7 +8,7 @@ use palisade_model::{Direction, PerDirection};
 
 use crate::lower::program_chain;
 use crate::naming::{class_map, leaves_map, programs_map, range_map, subject_map};
-use crate::ruleset::{Address, Chain, DataMap, Hook, Ruleset, Statement, Verdict};
+use crate::ruleset::{Address, Chain, DataMap, Ruleset, Statement, Verdict};
 
 /// A ruleset, read.
 #[derive(Debug)]
@@ -62,9 +62,7 @@ impl<'a> Tables<'a> {
 
     /// The class that an address has by its range.
     pub(super) fn range_class(&self, address: IpAddr) -> Option<u32> {
-        let ranges = self.ruleset.intervals.get(&range_map(Address::of(address)))?;
-        let below = ranges.elements.range(..=address).next_back();
-        below.filter(|(_, (last, _))| address <= *last).map(|(_, (_, number))| *number)
+        range_class(self.ruleset, address)
     }
 }
 
@@ -124,7 +122,8 @@ impl<'a> Program<'a> {
             | Statement::Counter
             | Statement::Log(_)
             | Statement::Would(_)
-            | Statement::Look(_) => None,
+            | Statement::Look(_)
+            | Statement::LookTuple { .. } => None,
         });
         let (itself, rest) = (targets.next()?, targets.next_back()?);
         let leaves = Cow::Borrowed(&ruleset.verdicts.get(&leaves_map(name))?.elements);
@@ -162,10 +161,14 @@ impl<'a> Program<'a> {
     }
 }
 
+/// The class that an address has by its range.
+pub(super) fn range_class(ruleset: &Ruleset, address: IpAddr) -> Option<u32> {
+    let ranges = ruleset.intervals.get(&range_map(Address::of(address)))?;
+    let below = ranges.elements.range(..=address).next_back();
+    below.filter(|(_, (last, _))| address <= *last).map(|(_, (_, number))| *number)
+}
+
 /// Whether a chain stands at the links of pods.
 pub(super) fn is_ingress(chain: &Chain) -> bool {
-    match chain.hook {
-        Some(Hook::Ingress { .. }) => true,
-        Some(Hook::Forward | Hook::Input) | None => false,
-    }
+    chain.hook.as_ref().is_some_and(|it| it.devices().is_some())
 }

@@ -38,15 +38,23 @@ pub(super) struct Context<'a> {
     pub(super) old: &'a Tables<'a>,
     pub(super) new: &'a Tables<'a>,
     pub(super) moves: &'a Moves,
-    leaves: BTreeMap<String, Rc<Leaf>>,
+    leaves: BTreeMap<String, Rc<Leaf<'a>>>,
+    /// How many ranges of ports these tell apart.
+    read: usize,
     /// Chains of leaves that let pass what two others both let pass, by these.
     meets: BTreeMap<(String, String), (String, Chain)>,
+    /// The number of the next meet.
+    next: usize,
     ends: Ends,
     through: BTreeMap<u32, (u32, u32)>,
 }
 
 /// The leaf of somebody who may have no program.
-type Met = Option<Rc<Leaf>>;
+type Met<'a> = Option<Rc<Leaf<'a>>>;
+
+/// Leaves that share ports may tell apart far more ranges than are written. Where all that a change looks at tell apart more than this, the whole table is
+/// replaced instead: that costs what is written.
+const MOST_RANGES: usize = 200_000;
 
 impl<'a> Context<'a> {
     pub(super) fn new(old: &'a Tables<'a>, new: &'a Tables<'a>, moves: &'a Moves) -> Context<'a> {
@@ -54,7 +62,8 @@ impl<'a> Context<'a> {
             Way::Through(number) => Some((number, *pair)),
             Way::First | Way::Between | Way::Last => None,
         });
-        Context { old, new, moves, leaves: BTreeMap::new(), meets: BTreeMap::new(), ends: Ends::of(moves), through: through.collect() }
+        let (leaves, meets) = (BTreeMap::new(), BTreeMap::new());
+        Context { old, new, moves, leaves, read: 0, meets, next: 0, ends: Ends::of(moves), through: through.collect() }
     }
 
     /// Classes that addresses which move have on their way.
@@ -86,18 +95,23 @@ impl<'a> Context<'a> {
         others.first().map(|it| program.leaf(*it))
     }
 
-    fn met(&mut self, direction: Direction, number: Option<u32>, class: u32) -> Option<Met> {
+    fn met(&mut self, direction: Direction, number: Option<u32>, class: u32) -> Option<Met<'a>> {
         let Some(number) = number else { return Some(None) };
         let name = self.leaf_of(direction, number, class)?;
         self.leaf(name).map(Some)
     }
 
-    fn leaf(&mut self, name: &str) -> Option<Rc<Leaf>> {
+    fn leaf(&mut self, name: &str) -> Option<Rc<Leaf<'a>>> {
         if let Some(leaf) = self.leaves.get(name) {
             return Some(Rc::clone(leaf));
         }
-        let chain = self.old.ruleset.chains.get(name).or_else(|| self.new.ruleset.chains.get(name))?;
-        let leaf = Rc::new(Leaf::read(chain)?);
+        let (old, new) = (self.old.ruleset, self.new.ruleset);
+        let chain_named = |name: &str| old.chains.get(name).or_else(|| new.chains.get(name));
+        let leaf = Rc::new(Leaf::read(chain_named(name)?, chain_named)?);
+        self.read += leaf.len();
+        if self.read > MOST_RANGES {
+            return None;
+        }
         self.leaves.insert(name.to_owned(), Rc::clone(&leaf));
         Some(leaf)
     }
@@ -126,8 +140,9 @@ impl<'a> Context<'a> {
             return Some(name.clone());
         }
         let (one, other) = (self.leaf(one)?, self.leaf(other)?);
-        let taken = |name: &String| self.old.ruleset.chains.contains_key(name) || self.meets.values().any(|it| it.0 == *name);
-        let name = (self.meets.len()..).map(|it| format!("meet-{it:08x}")).find(|it| !taken(it))?;
+        let (number, name) =
+            (self.next..).map(|it| (it, format!("meet-{it:08x}"))).find(|it| !self.old.ruleset.chains.contains_key(&it.1))?;
+        self.next = number + 1;
         self.meets.insert(key, (name.clone(), one.meet(&other)));
         Some(name)
     }

@@ -96,7 +96,8 @@ impl State {
         for rule in table.chains.values().flat_map(|it| &it.rules) {
             count_rule(&mut state.chain_uses, &mut state.map_uses, rule, up);
         }
-        for chain in table.verdicts.values().flat_map(|it| it.elements.values()) {
+        let tuples = table.tuples.values().flat_map(|it| it.elements.values());
+        for chain in table.verdicts.values().flat_map(|it| it.elements.values()).chain(tuples) {
             count(&mut state.chain_uses, chain, up);
         }
         state
@@ -189,11 +190,8 @@ impl State {
 
     fn add_devices(&mut self, name: &str, devices: &BTreeSet<String>) -> Result<(), Cause> {
         let chain = self.table.as_mut().and_then(|it| it.chains.get_mut(name)).ok_or(Cause::Missing)?;
-        let known = match &mut chain.hook {
-            Some(Hook::Ingress { devices }) => devices,
-            Some(Hook::Forward | Hook::Input) => return Err(Cause::WrongHook),
-            None => return Err(Cause::Exists),
-        };
+        let hook = chain.hook.as_mut().ok_or(Cause::Exists)?;
+        let known = hook.devices_mut().ok_or(Cause::WrongHook)?;
         let of_chain =
             |device: &String, coming: &BTreeMap<String, Option<String>>| coming.get(device).is_some_and(|it| it.as_deref() == Some(name));
         let new: Vec<&String> = devices.iter().filter(|it| !known.contains(*it) || of_chain(it, &self.coming)).collect();
@@ -209,10 +207,9 @@ impl State {
 
     fn delete_devices(&mut self, name: &str, devices: &BTreeSet<String>) -> Result<(), Cause> {
         let chain = self.table.as_mut().and_then(|it| it.chains.get_mut(name)).ok_or(Cause::Missing)?;
-        let known = match &mut chain.hook {
-            Some(Hook::Ingress { devices }) => devices,
+        let Some(known) = chain.hook.as_mut().and_then(Hook::devices_mut) else {
             // The kernel does not look at the devices then, and deletes the chain.
-            Some(Hook::Forward | Hook::Input) | None => return self.delete_chain(name),
+            return self.delete_chain(name);
         };
         let is_coming = |it: &String| self.coming.get(it).is_some_and(|it| it.as_deref() == Some(name));
         if devices.iter().any(|it| !known.contains(it) || is_coming(it)) {
@@ -253,6 +250,7 @@ impl State {
         }
         match ruleset.remove_map(name).ok_or(Cause::Missing)? {
             Map::Verdict(map) => map.elements.values().for_each(|chain| count(&mut self.chain_uses, chain, down)),
+            Map::Tuples(map) => map.elements.values().for_each(|chain| count(&mut self.chain_uses, chain, down)),
             Map::Data(_) | Map::Interval(_) | Map::Sources(_) | Map::Pairs(_) | Map::Addresses(_) => {}
         }
         Ok(())
@@ -289,7 +287,8 @@ pub(crate) fn chains_of(rule: &Rule) -> impl Iterator<Item = &str> {
     rule.statements.iter().filter_map(|it| match it {
         Statement::Verdict(Verdict::Jump(chain) | Verdict::Goto(chain)) => Some(chain.as_str()),
         Statement::Verdict(Verdict::Accept | Verdict::Drop | Verdict::Return) => None,
-        Statement::Set(_) | Statement::Counter | Statement::Log(_) | Statement::Would(_) | Statement::Look(_) => None,
+        Statement::Set(_) | Statement::Counter | Statement::Log(_) | Statement::Would(_) => None,
+        Statement::Look(_) | Statement::LookTuple { .. } => None,
     })
 }
 

@@ -85,16 +85,17 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Whether a chain stands where another does. A chain at ingress can be told of other devices.
+/// Whether a chain stands where another does. A chain at links can be told of other links.
 fn is_there(it: &Chain, other: &Chain) -> bool {
-    it.hook == other.hook || (devices(it).is_some() && devices(other).is_some())
+    match (&it.hook, &other.hook) {
+        (Some(one), Some(other)) => one.is_same_point(other),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
+    }
 }
 
 pub(crate) fn devices(chain: &Chain) -> Option<&BTreeSet<String>> {
-    match &chain.hook {
-        Some(Hook::Ingress { devices }) => Some(devices),
-        Some(Hook::Forward | Hook::Input) | None => None,
-    }
+    chain.hook.as_ref().and_then(Hook::devices)
 }
 
 /// Whether rules are kept as the same.
@@ -109,10 +110,10 @@ pub(crate) fn maps_of(rule: &Rule) -> impl Iterator<Item = &str> {
         Match::Pair { set, .. } | Match::In { set, .. } => Some(set.as_str()),
         Match::Ct(_) | Match::Protocol(_) | Match::Port { .. } | Match::Number(_) | Match::SourceIsLocal | Match::NotSyn => None,
         Match::NeighbourDiscovery | Match::RouterSolicitationFrom(_) | Match::NeighbourDiscoveryFrom(_) => None,
-        Match::ListenerDiscoveryFrom(_) | Match::ListenerReportFrom(_) | Match::Link { .. } => None,
+        Match::ListenerDiscoveryFrom(_) | Match::ListenerReportFrom(_) | Match::Link { .. } | Match::FrameTypeNotIn(_) => None,
     });
     let maps = rule.statements.iter().filter_map(|it| match it {
-        Statement::Set(Value::From { map, .. }) | Statement::Look(map) => Some(map.as_str()),
+        Statement::Set(Value::From { map, .. }) | Statement::Look(map) | Statement::LookTuple { map, .. } => Some(map.as_str()),
         Statement::Set(Value::Zero) | Statement::Counter | Statement::Log(_) | Statement::Would(_) | Statement::Verdict(_) => None,
     });
     sets.chain(maps)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use crate::netlink::accept::goes;
-use crate::ruleset::{Ruleset, VerdictMap};
+use crate::ruleset::Ruleset;
 use crate::transaction::apply::Cause;
 use crate::transaction::map::Map;
 
@@ -25,7 +25,11 @@ pub(super) fn add(ruleset: &mut Ruleset, name: &str, elements: &Map, targets: &m
             let to = &mut ruleset.intervals.get_mut(name).ok_or(Cause::Missing)?.elements;
             map.elements.iter().try_for_each(|(first, (last, number))| insert_range(to, *first, *last, *number))
         }
-        Map::Verdict(map) => add_verdicts(ruleset, name, map, targets),
+        Map::Verdict(map) => {
+            let sound = sound(ruleset, map.elements.values());
+            let to = &mut ruleset.verdicts.get_mut(name).ok_or(Cause::Missing)?.elements;
+            add_chains(to, &map.elements, sound, targets)
+        }
         Map::Sources(set) => {
             let to = &mut ruleset.sets.get_mut(name).ok_or(Cause::Missing)?.elements;
             set.elements.iter().try_for_each(|it| to.insert(it.clone()).then_some(()).ok_or(Cause::Exists))
@@ -37,6 +41,11 @@ pub(super) fn add(ruleset: &mut Ruleset, name: &str, elements: &Map, targets: &m
         Map::Addresses(set) => {
             let to = &mut ruleset.addresses.get_mut(name).ok_or(Cause::Missing)?.elements;
             set.elements.iter().try_for_each(|it| to.insert(*it).then_some(()).ok_or(Cause::Exists))
+        }
+        Map::Tuples(map) => {
+            let sound = sound(ruleset, map.elements.values());
+            let to = &mut ruleset.tuples.get_mut(name).ok_or(Cause::Missing)?.elements;
+            add_chains(to, &map.elements, sound, targets)
         }
     }
 }
@@ -71,20 +80,32 @@ pub(super) fn delete(ruleset: &mut Ruleset, name: &str, elements: &Map, targets:
             let from = &mut ruleset.addresses.get_mut(name).ok_or(Cause::Missing)?.elements;
             set.elements.iter().try_for_each(|it| from.remove(it).then_some(()).ok_or(Cause::Missing))
         }
+        Map::Tuples(map) => {
+            let from = &mut ruleset.tuples.get_mut(name).ok_or(Cause::Missing)?.elements;
+            map.elements.keys().try_for_each(|key| from.remove(key).map(|chain| targets.push(chain)).ok_or(Cause::Missing))
+        }
     }
 }
 
-fn add_verdicts(ruleset: &mut Ruleset, name: &str, map: &VerdictMap, targets: &mut Vec<String>) -> Result<(), Cause> {
-    // The chain is looked for before the key.
+/// How many elements in a row go to chains that they may go to, and why the next one may not.
+fn sound<'a>(ruleset: &Ruleset, chains: impl Iterator<Item = &'a String>) -> (usize, Result<(), Cause>) {
     let mut good = Ok(());
-    let count = map.elements.values().take_while(|chain| {
+    let count = chains.take_while(|chain| {
         good = goes(ruleset, chain);
         good.is_ok()
     });
-    let count = count.count();
-    let to = &mut ruleset.verdicts.get_mut(name).ok_or(Cause::Missing)?.elements;
-    let done = map.elements.iter().take(count).try_for_each(|(key, chain)| {
-        insert(to, *key, chain.clone())?;
+    (count.count(), good)
+}
+
+/// Adds elements that go to chains. The kernel looks for the chain before the key.
+fn add_chains<K: Ord + Clone>(
+    to: &mut BTreeMap<K, String>,
+    elements: &BTreeMap<K, String>,
+    (count, good): (usize, Result<(), Cause>),
+    targets: &mut Vec<String>,
+) -> Result<(), Cause> {
+    let done = elements.iter().take(count).try_for_each(|(key, chain)| {
+        insert(to, key.clone(), chain.clone())?;
         targets.push(chain.clone());
         Ok(())
     });

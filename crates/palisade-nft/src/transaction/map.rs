@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ruleset::{Address, AddressSet, DataMap, IntervalMap, PairSet, Ruleset, SourceSet, VerdictMap};
+use crate::ruleset::{Address, AddressSet, DataMap, IntervalMap, PairSet, Ruleset, SourceSet, TupleKey, TupleMap, VerdictMap};
 use crate::shared_map::SharedMap;
 
 /// What a map is from and to.
@@ -20,6 +20,8 @@ pub enum MapKind {
     Pairs(Address),
     /// Address.
     Addresses(Address),
+    /// Packets → chain.
+    Tuples(Address, TupleKey),
 }
 
 /// In the words of nft.
@@ -36,6 +38,8 @@ impl std::fmt::Display for MapKind {
             MapKind::Sources(family) => write!(f, "a set of links and {}", addresses(family)),
             MapKind::Pairs(family) => write!(f, "a set of pairs of {}", addresses(family)),
             MapKind::Addresses(family) => write!(f, "a set of {}", addresses(family)),
+            MapKind::Tuples(family, TupleKey::Ports) => write!(f, "a map of pairs of {} with ports to chains", addresses(family)),
+            MapKind::Tuples(family, TupleKey::Protocol) => write!(f, "a map of pairs of {} with protocols to chains", addresses(family)),
         }
     }
 }
@@ -49,6 +53,7 @@ pub enum Map {
     Sources(SourceSet),
     Pairs(PairSet),
     Addresses(AddressSet),
+    Tuples(TupleMap),
 }
 
 /// A map where it stands.
@@ -60,6 +65,7 @@ pub(crate) enum MapRef<'a> {
     Sources(&'a SourceSet),
     Pairs(&'a PairSet),
     Addresses(&'a AddressSet),
+    Tuples(&'a TupleMap),
 }
 
 impl Map {
@@ -84,6 +90,7 @@ impl Map {
             Map::Sources(set) => MapRef::Sources(set),
             Map::Pairs(set) => MapRef::Pairs(set),
             Map::Addresses(set) => MapRef::Addresses(set),
+            Map::Tuples(map) => MapRef::Tuples(map),
         }
     }
 }
@@ -97,6 +104,7 @@ impl MapRef<'_> {
             MapRef::Sources(set) => MapKind::Sources(set.family),
             MapRef::Pairs(set) => MapKind::Pairs(set.family),
             MapRef::Addresses(set) => MapKind::Addresses(set.family),
+            MapRef::Tuples(map) => MapKind::Tuples(map.family, map.key),
         }
     }
 
@@ -109,6 +117,7 @@ impl MapRef<'_> {
             MapRef::Sources(set) => set.elements.len(),
             MapRef::Pairs(set) => set.elements.len(),
             MapRef::Addresses(set) => set.elements.len(),
+            MapRef::Tuples(map) => map.elements.len(),
         }
     }
 
@@ -136,12 +145,16 @@ impl MapRef<'_> {
             (MapRef::Addresses(set), Some(MapRef::Addresses(other))) => {
                 Map::Addresses(AddressSet { family: set.family, elements: &set.elements - &other.elements })
             }
+            (MapRef::Tuples(map), Some(MapRef::Tuples(other))) => {
+                Map::Tuples(TupleMap { family: map.family, key: map.key, elements: without(&map.elements, &other.elements) })
+            }
             (MapRef::Data(map), _) => Map::Data(map.clone()),
             (MapRef::Interval(map), _) => Map::Interval(map.clone()),
             (MapRef::Verdict(map), _) => Map::Verdict(map.clone()),
             (MapRef::Sources(set), _) => Map::Sources(set.clone()),
             (MapRef::Pairs(set), _) => Map::Pairs(set.clone()),
             (MapRef::Addresses(set), _) => Map::Addresses(set.clone()),
+            (MapRef::Tuples(map), _) => Map::Tuples(map.clone()),
         }
     }
 }
@@ -160,7 +173,8 @@ impl Ruleset {
         let sets = self.sets.iter().map(|(name, set)| (name, MapRef::Sources(set)));
         let pairs = self.pairs.iter().map(|(name, set)| (name, MapRef::Pairs(set)));
         let addresses = self.addresses.iter().map(|(name, set)| (name, MapRef::Addresses(set)));
-        data.chain(intervals).chain(verdicts).chain(sets).chain(pairs).chain(addresses)
+        let tuples = self.tuples.iter().map(|(name, map)| (name, MapRef::Tuples(map)));
+        data.chain(intervals).chain(verdicts).chain(sets).chain(pairs).chain(addresses).chain(tuples)
     }
 
     pub(crate) fn map(&self, name: &str) -> Option<MapRef<'_>> {
@@ -170,7 +184,8 @@ impl Ruleset {
         let sources = || self.sets.get(name).map(MapRef::Sources);
         let pairs = || self.pairs.get(name).map(MapRef::Pairs);
         let addresses = || self.addresses.get(name).map(MapRef::Addresses);
-        data.or_else(interval).or_else(verdict).or_else(sources).or_else(pairs).or_else(addresses)
+        let tuples = || self.tuples.get(name).map(MapRef::Tuples);
+        data.or_else(interval).or_else(verdict).or_else(sources).or_else(pairs).or_else(addresses).or_else(tuples)
     }
 
     /// Puts an empty map there.
@@ -194,6 +209,9 @@ impl Ruleset {
             MapKind::Addresses(family) => {
                 self.addresses.insert(name, AddressSet { family, elements: BTreeSet::new() });
             }
+            MapKind::Tuples(family, key) => {
+                self.tuples.insert(name, TupleMap { family, key, elements: BTreeMap::new() });
+            }
         }
     }
 
@@ -204,6 +222,7 @@ impl Ruleset {
         let found = data.or_else(interval).or_else(|| self.verdicts.remove(name).map(Map::Verdict));
         let found = found.or_else(|| self.sets.remove(name).map(Map::Sources));
         let found = found.or_else(|| self.pairs.remove(name).map(Map::Pairs));
-        found.or_else(|| self.addresses.remove(name).map(Map::Addresses))
+        let found = found.or_else(|| self.addresses.remove(name).map(Map::Addresses));
+        found.or_else(|| self.tuples.remove(name).map(Map::Tuples))
     }
 }

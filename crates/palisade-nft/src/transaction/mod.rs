@@ -11,6 +11,7 @@ mod tests;
 mod validate;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use crate::layout::Layout;
 use crate::netlink::uapi;
@@ -25,18 +26,24 @@ pub struct Transaction {
     pub changes: Vec<Change>,
 }
 
-/// The tables that are ours, all of the family `inet`. A packet must pass each of `ALL` that is there.
+/// The nftables tables that Palisade writes on a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Table {
-    /// The one that stays.
+    /// The rules of policies.
     #[default]
     Own,
-    /// Stands beside it while all of it is replaced.
+    /// Stands beside `Own` while all of `Own` is replaced.
     Next,
-    /// Stands beside both where somebody died while that was done.
+    /// Stands beside both when an agent exited during that replacement.
     Again,
     /// Says what audited policies would do. Nothing in it decides, and it is none of `ALL`.
     Audit,
+    /// Drops packets from and for pods that the agent does not know yet, by interface and address.
+    UnknownPods,
+    /// Drops packets of connections that were cut, which the kernel would take for replies.
+    Replies,
+    /// Drops frames of the pods' links that the other tables would not see as they are.
+    Frames,
 }
 
 /// One change. What it adds must not be there yet, and what it deletes must be there.
@@ -55,7 +62,7 @@ pub enum Change {
     },
     /// With its rules. Nothing else may go there.
     DeleteChain(String),
-    /// Has a chain at ingress stand at more devices.
+    /// Has a chain at links stand at more of them.
     AddDevices {
         chain: String,
         devices: BTreeSet<String>,
@@ -92,16 +99,44 @@ pub enum Change {
 }
 
 impl Table {
-    /// Those that decide.
+    /// The tables with rules of policies. A packet must pass each of these that is there.
     pub const ALL: [Table; 3] = [Table::Own, Table::Next, Table::Again];
+    /// All tables.
+    pub const EVERY: [Table; 7] = [Table::Own, Table::Next, Table::Again, Table::Audit, Table::UnknownPods, Table::Replies, Table::Frames];
+
+    /// The table of an address family (`NFPROTO_*`) and a name, if it is one of ours.
+    pub fn named(family: u8, name: &str) -> Option<Table> {
+        Table::EVERY.into_iter().find(|it| (it.family(), it.name()) == (family, name))
+    }
+
+    /// Its address family (`NFPROTO_*`).
+    pub fn family(self) -> u8 {
+        match self {
+            Table::Own | Table::Next | Table::Again | Table::Audit | Table::UnknownPods | Table::Replies => uapi::INET,
+            Table::Frames => uapi::NETDEV,
+        }
+    }
+
+    fn family_name(self) -> &'static str {
+        if self.family() == uapi::NETDEV { "netdev" } else { "inet" }
+    }
 
     pub fn name(self) -> &'static str {
         match self {
-            Table::Own => uapi::TABLE,
+            Table::Own | Table::Frames => uapi::TABLE,
             Table::Next => "palisade-next",
             Table::Again => "palisade-again",
             Table::Audit => "palisade-audit",
+            Table::UnknownPods => "palisade-strays",
+            Table::Replies => "palisade-answers",
         }
+    }
+}
+
+/// `inet palisade`, with its family as `nft` takes it.
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.family_name(), self.name())
     }
 }
 

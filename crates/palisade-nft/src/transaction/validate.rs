@@ -14,8 +14,10 @@ pub(super) fn validate(ruleset: &Ruleset) -> Result<(), Cause> {
     let (mut at_ingress, mut after) = (BTreeMap::new(), BTreeMap::new());
     for (name, chain) in &ruleset.chains {
         match chain.hook {
-            Some(Hook::Ingress { .. }) => follow(ruleset, name, Way { level: 0, routed: Routed::NotYet }, &mut at_ingress)?,
-            Some(Hook::Forward | Hook::Input) => follow(ruleset, name, Way { level: 0, routed: Routed::Yes }, &mut after)?,
+            Some(Hook::Frames { .. } | Hook::Ingress { .. }) => {
+                follow(ruleset, name, Way { level: 0, routed: Routed::NotYet }, &mut at_ingress)?
+            }
+            Some(Hook::Forward | Hook::Input | Hook::Output) => follow(ruleset, name, Way { level: 0, routed: Routed::Yes }, &mut after)?,
             None => {}
         }
     }
@@ -53,8 +55,10 @@ fn follow<'a>(ruleset: &'a Ruleset, name: &'a str, way: Way, known: &mut BTreeMa
         for chain in chains_of(rule) {
             follow(ruleset, chain, further, known)?;
         }
-        for map in maps_of(rule).filter_map(|it| ruleset.verdicts.get(it)) {
-            for chain in map.elements.values() {
+        for map in maps_of(rule) {
+            let numbers = ruleset.verdicts.get(map).into_iter().flat_map(|it| it.elements.values());
+            let tuples = ruleset.tuples.get(map).into_iter().flat_map(|it| it.elements.values());
+            for chain in numbers.chain(tuples) {
                 follow(ruleset, chain, further, known)?;
             }
         }

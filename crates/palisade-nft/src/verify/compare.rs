@@ -7,62 +7,67 @@ use crate::netlink::examine::{Examined, Force, Policy, Stance};
 use crate::object::Object;
 use crate::render;
 use crate::ruleset::{Chain, Rule, Ruleset};
+use crate::transaction::Table;
 use crate::transaction::map::MapRef;
 use crate::verify::{Difference, DifferenceKind};
 
 /// More rules than this that stand between two that agree are held against each other by place.
 const ALIGNED: usize = 1_000;
 
-pub(super) fn compare(found: &Examined, wanted: &Ruleset) -> Vec<Difference> {
+pub(super) fn compare(table: Table, found: &Examined, wanted: &Ruleset) -> Vec<Difference> {
     let mut differences = Vec::new();
     if found.force == Force::Dormant {
-        differences.push(Difference::of(DifferenceKind::TableDormant, Object::Table));
+        differences.push(Difference::of(table, DifferenceKind::TableDormant, Object::Table));
     }
     if found.ruleset.layout != wanted.layout {
-        let difference = Difference::of(DifferenceKind::TableLayout, Object::Table);
+        let difference = Difference::of(table, DifferenceKind::TableLayout, Object::Table);
         let [wanted, found] = [wanted.layout, found.ruleset.layout].map(|it| Some(it.to_string()));
         differences.push(Difference { wanted, found, ..difference });
     }
     for foreign in &found.foreign {
-        let difference = Difference::of(DifferenceKind::Foreign, foreign.object.clone());
+        let difference = Difference::of(table, DifferenceKind::Foreign, foreign.object.clone());
         differences.push(Difference { found: Some(foreign.what.clone()), ..difference });
     }
-    compare_chains(found, wanted, &mut differences);
-    compare_maps(&found.ruleset, wanted, &mut differences);
+    compare_chains(table, found, wanted, &mut differences);
+    compare_maps(table, &found.ruleset, wanted, &mut differences);
     differences
 }
 
-fn compare_chains(found: &Examined, wanted: &Ruleset, out: &mut Vec<Difference>) {
+fn compare_chains(table: Table, found: &Examined, wanted: &Ruleset, out: &mut Vec<Difference>) {
+    let words = |it: &Stance| stance_words(table, it);
     let names: BTreeSet<&String> = found.ruleset.chains.keys().chain(wanted.chains.keys()).collect();
     for name in names {
         let object = Object::Chain(name.clone());
         match (found.ruleset.chains.get(name), wanted.chains.get(name)) {
             (None, Some(wanted)) => {
-                let stance = wanted.hook.as_ref().map(|it| stance_words(&Stance::of(it)));
+                let stance = wanted.hook.as_ref().map(|it| words(&Stance::of(table, it)));
                 let with = format!("{} rules", wanted.rules.len());
                 let wanted = Some([stance, Some(with)].into_iter().flatten().collect::<Vec<_>>().join(", with "));
-                out.push(Difference { wanted, ..Difference::of(DifferenceKind::ChainMissing, object) });
+                out.push(Difference { wanted, ..Difference::of(table, DifferenceKind::ChainMissing, object) });
             }
-            (Some(_), None) => {
-                let stance = found.stances.get(name).map(stance_words);
-                out.push(Difference { found: stance, ..Difference::of(DifferenceKind::ChainAdded, object) });
+            (Some(chain), None) => {
+                let lines: Vec<String> =
+                    found.stances.get(name).map(words).into_iter().chain(chain.rules.iter().map(render::rule)).collect();
+                let found = (!lines.is_empty()).then(|| lines.join("; "));
+                out.push(Difference { found, ..Difference::of(table, DifferenceKind::ChainAdded, object) });
             }
             (Some(chain), Some(wanted)) => {
-                let stands = (found.stances.get(name).cloned(), wanted.hook.as_ref().map(Stance::of));
+                let stands = (found.stances.get(name).cloned(), wanted.hook.as_ref().map(|it| Stance::of(table, it)));
                 if stands.0 != stands.1 {
-                    let words = |it: &Option<Stance>| Some(it.as_ref().map_or_else(|| "no base chain".to_owned(), stance_words));
-                    let difference = Difference::of(DifferenceKind::ChainMoved, object);
+                    let words = |it: &Option<Stance>| Some(it.as_ref().map_or_else(|| "no base chain".to_owned(), words));
+                    let difference = Difference::of(table, DifferenceKind::ChainMoved, object);
                     out.push(Difference { wanted: words(&stands.1), found: words(&stands.0), ..difference });
                 }
-                compare_rules(name, chain, wanted, out);
+                compare_rules((table, name), chain, wanted, out);
             }
             (None, None) => {}
         }
     }
 }
 
-fn stance_words(it: &Stance) -> String {
+fn stance_words(table: Table, it: &Stance) -> String {
     let hook = match it.hook {
+        0 if table == Table::Frames => "ingress".to_owned(),
         0 => "prerouting".to_owned(),
         1 => "input".to_owned(),
         2 => "forward".to_owned(),
@@ -83,7 +88,7 @@ fn stance_words(it: &Stance) -> String {
 }
 
 /// Rules that are not in both, in order. One that stands in the place of another is a change of it.
-fn compare_rules(name: &str, found: &Chain, wanted: &Chain, out: &mut Vec<Difference>) {
+fn compare_rules((table, name): (Table, &str), found: &Chain, wanted: &Chain, out: &mut Vec<Difference>) {
     let (found, wanted): (Vec<Rule>, Vec<Rule>) =
         (found.rules.iter().map(Rule::as_kept).collect(), wanted.rules.iter().map(Rule::as_kept).collect());
     for Run { at, found, wanted } in runs(&found, &wanted) {
@@ -95,7 +100,7 @@ fn compare_rules(name: &str, found: &Chain, wanted: &Chain, out: &mut Vec<Differ
                 (Some(_), None) => DifferenceKind::RuleAdded,
             };
             let object = Object::Rule { chain: name.to_owned(), index: at + place };
-            out.push(Difference { wanted, found, ..Difference::of(kind, object) });
+            out.push(Difference { wanted, found, ..Difference::of(table, kind, object) });
         }
     }
 }
@@ -163,24 +168,24 @@ fn aligned(found: &[Rule], wanted: &[Rule]) -> Vec<(usize, usize)> {
     common
 }
 
-fn compare_maps(found: &Ruleset, wanted: &Ruleset, out: &mut Vec<Difference>) {
+fn compare_maps(table: Table, found: &Ruleset, wanted: &Ruleset, out: &mut Vec<Difference>) {
     let names: BTreeSet<&String> = found.maps().map(|(name, _)| name).chain(wanted.maps().map(|(name, _)| name)).collect();
     for name in names {
         let object = Object::Map(name.clone());
         match (found.map(name), wanted.map(name)) {
             (None, Some(wanted)) => {
                 let wanted = Some(filled(wanted));
-                out.push(Difference { wanted, ..Difference::of(DifferenceKind::MapMissing, object) });
+                out.push(Difference { wanted, ..Difference::of(table, DifferenceKind::MapMissing, object) });
             }
             (Some(found), None) => {
                 let found = Some(filled(found));
-                out.push(Difference { found, ..Difference::of(DifferenceKind::MapAdded, object) });
+                out.push(Difference { found, ..Difference::of(table, DifferenceKind::MapAdded, object) });
             }
             (Some(found), Some(wanted)) if found.kind() != wanted.kind() => {
                 let (found, wanted) = (Some(found.kind().to_string()), Some(wanted.kind().to_string()));
-                out.push(Difference { wanted, found, ..Difference::of(DifferenceKind::MapKind, object) });
+                out.push(Difference { wanted, found, ..Difference::of(table, DifferenceKind::MapKind, object) });
             }
-            (Some(found), Some(wanted)) => compare_elements(name, &elements(found), &elements(wanted), out),
+            (Some(found), Some(wanted)) => compare_elements((table, name), &elements(found), &elements(wanted), out),
             (None, None) => {}
         }
     }
@@ -192,9 +197,14 @@ fn filled(map: MapRef<'_>) -> String {
     format!("{} with {} {noun}", map.kind(), map.len())
 }
 
-fn compare_elements(map: &str, found: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>, out: &mut Vec<Difference>) {
+fn compare_elements(
+    (table, map): (Table, &str),
+    found: &BTreeMap<String, String>,
+    wanted: &BTreeMap<String, String>,
+    out: &mut Vec<Difference>,
+) {
     let mut push = |kind, element: &String, wanted: Option<&String>, found: Option<&String>| {
-        let difference = Difference::of(kind, Object::Elements(map.to_owned()));
+        let difference = Difference::of(table, kind, Object::Elements(map.to_owned()));
         out.push(Difference { element: Some(element.clone()), wanted: wanted.cloned(), found: found.cloned(), ..difference });
     };
     for (key, value) in wanted {
@@ -223,6 +233,7 @@ fn elements(map: MapRef<'_>) -> BTreeMap<String, String> {
         MapRef::Sources(set) => set.elements.iter().map(|(link, address)| member(joined(&format!("\"{link}\""), address))).collect(),
         MapRef::Pairs(set) => set.elements.iter().map(|(source, destination)| member(joined(source, destination))).collect(),
         MapRef::Addresses(set) => set.elements.iter().map(|it| member(it.to_string())).collect(),
+        MapRef::Tuples(map) => map.elements.iter().map(|(tuple, chain)| (tuple.to_string(), format!("goto {chain}"))).collect(),
     }
 }
 

@@ -1,14 +1,14 @@
 //! What differences do: packets are walked through both tables until each difference has one that fares otherwise and meets it.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use crate::netlink::examine::Examined;
 use crate::object::Object;
 use crate::render;
-use crate::ruleset::{CtState, Ruleset};
+use crate::ruleset::{CtState, Ruleset, Tuple};
 use crate::trace::{At, Packet};
-use crate::verify::packets::{Key, Met, Table, Universe, packet, traffic};
+use crate::verify::packets::{Key, Met, Table, Universe, of_tuple, packet, traffic};
 use crate::verify::{CounterExample, Difference, Effect};
 
 /// How many packets are walked at most.
@@ -66,6 +66,7 @@ enum Element {
     Range(IpAddr, IpAddr),
     Number(u32),
     Source(IpAddr),
+    Tuple(Tuple),
     Any,
 }
 
@@ -100,6 +101,9 @@ impl Element {
         if let Some((first, last)) = text.split_once('-').and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?))) {
             return Element::Range(first, last);
         }
+        if let Some(tuple) = read_tuple(text) {
+            return Element::Tuple(tuple);
+        }
         if let Some((first, second)) = text.split_once(" . ") {
             return first.parse().or_else(|_| second.parse()).map_or(Element::Any, Element::Source);
         }
@@ -113,9 +117,22 @@ impl Element {
             (Element::Range(first, last), Key::Address(looked)) => (*first..=*last).contains(&looked),
             (Element::Number(it), Key::Number(looked)) => *it == looked,
             (Element::Source(it), Key::Source) => *it == packet.source,
-            (Element::Address(_) | Element::Range(..) | Element::Number(_) | Element::Source(_), _) => false,
+            (Element::Tuple(it), Key::Tuple(looked)) => *it == looked,
+            (Element::Address(_) | Element::Range(..) | Element::Number(_) | Element::Source(_) | Element::Tuple(_), _) => false,
         }
     }
+}
+
+/// A packet from the words that name it in a map.
+fn read_tuple(text: &str) -> Option<Tuple> {
+    let parts: Vec<&str> = text.split(" . ").collect();
+    let (from, to, protocol, ports) = match parts.as_slice() {
+        [from, to, protocol] => (from, to, protocol, (0, 0)),
+        [from, to, protocol, source, destination] => (from, to, protocol, (source.parse().ok()?, destination.parse().ok()?)),
+        _ => return None,
+    };
+    let end = |it: &str, port| Some(SocketAddr::new(it.parse().ok()?, port));
+    Some(Tuple::new(end(from, ports.0)?, end(to, ports.1)?, protocol.parse().ok()?))
 }
 
 /// Addresses that differences name.
@@ -130,7 +147,7 @@ fn besides(targets: &[Target]) -> BTreeSet<IpAddr> {
             match key {
                 Element::Address(it) | Element::Source(it) => drop(addresses.insert(*it)),
                 Element::Range(first, last) => addresses.extend([*first, *last]),
-                Element::Number(_) | Element::Any => {}
+                Element::Number(_) | Element::Tuple(_) | Element::Any => {}
             }
         }
     }
@@ -151,6 +168,14 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn all(&mut self, universe: &Universe) {
+        for tuple in &universe.tuples {
+            for at in [At::Forward, At::Output] {
+                if self.is_over() {
+                    return;
+                }
+                self.one(&of_tuple(at, tuple));
+            }
+        }
         self.between_ends(universe);
         for (link, sources) in &universe.links {
             for source in sources {
@@ -159,6 +184,9 @@ impl Search<'_> {
                 }
                 let towards = universe.anybody.iter().find(|it| it.is_ipv4() == source.is_ipv4()).unwrap_or(source);
                 self.ports(&packet(At::Ingress { link: link.clone() }, *source, *towards));
+                for kind in &universe.frame_types {
+                    self.ports(&packet(At::Frame { link: link.clone(), kind: *kind }, *source, *towards));
+                }
             }
         }
     }
@@ -171,7 +199,10 @@ impl Search<'_> {
                 if self.is_over() {
                     return;
                 }
-                let ways = [(At::Forward, local, other), (At::Forward, other, local), (At::Input, local, other)];
+                let mut ways = vec![(At::Forward, local, other), (At::Forward, other, local), (At::Input, local, other)];
+                if universe.sent_by_node {
+                    ways.push((At::Output, other, local));
+                }
                 for (at, source, destination) in ways {
                     let mut first = packet(at, *source, *destination);
                     first.from_link = universe.link_of.get(source).cloned();

@@ -1,4 +1,4 @@
-//! A table as the kernel has it, held against the ruleset that it should be: every difference by name, with a packet that shows it where one does.
+//! A table as the kernel has it, compared with the ruleset that it should be: every difference by name, with a packet that shows it where one does.
 //!
 //! What is compared is the whole table: its flags, chains and how they stand, rules in their order, maps element by element. What a difference does is found by
 //! walking packets through both: one for each two ends that either table tells apart, and for each port at which a rule begins or ends.
@@ -13,10 +13,12 @@ use crate::netlink::examine::Examined;
 use crate::object::Object;
 use crate::ruleset::Ruleset;
 use crate::trace::Packet;
+use crate::transaction::Table;
 
 /// Something in the table that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
+    pub table: Table,
     pub kind: DifferenceKind,
     pub object: Object,
     /// Which element of a map.
@@ -32,6 +34,8 @@ pub struct Difference {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DifferenceKind {
     TableMissing,
+    /// There should be none.
+    TableAdded,
     TableDormant,
     /// It is of another layout, or says none.
     TableLayout,
@@ -101,15 +105,23 @@ pub struct Compared {
     pub classes: usize,
 }
 
-/// Holds what the kernel has against what it should have. None is a table that is not there.
-pub fn verify(found: Option<&Examined>, wanted: &Ruleset) -> Verified {
-    let mut differences = match found {
-        Some(found) => compare::compare(found, wanted),
-        None => vec![Difference::of(DifferenceKind::TableMissing, Object::Table)],
+/// Compares a table as the kernel has it with the ruleset that it should be. None is no table.
+pub fn verify(table: Table, found: Option<&Examined>, wanted: Option<&Ruleset>) -> Verified {
+    let nothing = (Examined::default(), Ruleset::default());
+    let mut differences = match (found, wanted) {
+        (Some(found), Some(wanted)) => compare::compare(table, found, wanted),
+        (None, Some(_)) => vec![Difference::of(table, DifferenceKind::TableMissing, Object::Table)],
+        (Some(found), None) => {
+            let mut differences = vec![Difference::of(table, DifferenceKind::TableAdded, Object::Table)];
+            // A table that should not be there has no layout that it should have.
+            let wanted = Ruleset { layout: found.ruleset.layout, ..Ruleset::default() };
+            differences.extend(compare::compare(table, found, &wanted));
+            differences
+        }
+        (None, None) => Vec::new(),
     };
-    let nothing = Examined::default();
-    effect::find_effects(found.unwrap_or(&nothing), wanted, &mut differences);
-    Verified { differences, compared: Compared::of(wanted) }
+    effect::find_effects(found.unwrap_or(&nothing.0), wanted.unwrap_or(&nothing.1), &mut differences);
+    Verified { differences, compared: wanted.map(Compared::of).unwrap_or_default() }
 }
 
 /// What a packet comes to in a table that others may have changed. An error says why that cannot be known.
@@ -118,8 +130,9 @@ pub fn fare(found: &Examined, packet: &Packet) -> Result<Fared, String> {
 }
 
 impl DifferenceKind {
-    pub const ALL: [DifferenceKind; 16] = [
+    pub const ALL: [DifferenceKind; 17] = [
         DifferenceKind::TableMissing,
+        DifferenceKind::TableAdded,
         DifferenceKind::TableDormant,
         DifferenceKind::TableLayout,
         DifferenceKind::ChainMissing,
@@ -141,6 +154,7 @@ impl DifferenceKind {
     pub fn name(self) -> &'static str {
         match self {
             DifferenceKind::TableMissing => "table-missing",
+            DifferenceKind::TableAdded => "table-added",
             DifferenceKind::TableDormant => "table-dormant",
             DifferenceKind::TableLayout => "table-layout",
             DifferenceKind::ChainMissing => "chain-missing",
@@ -161,22 +175,31 @@ impl DifferenceKind {
 }
 
 impl Difference {
-    fn of(kind: DifferenceKind, object: Object) -> Difference {
-        Difference { kind, object, element: None, wanted: None, found: None, effect: Effect::NoVerdict }
+    fn of(table: Table, kind: DifferenceKind, object: Object) -> Difference {
+        Difference { table, kind, object, element: None, wanted: None, found: None, effect: Effect::NoVerdict }
     }
 
-    /// In words: what is not as it should be, and what should be there.
+    /// The object that it is about: a table, a chain or a map. Objects of other tables than the own one are named with their table.
+    pub fn place(&self) -> String {
+        let object = match &self.object {
+            Object::Table => return format!("table `{}`", self.table),
+            Object::Elements(map) => Object::Map(map.clone()).to_string(),
+            Object::Rule { chain, .. } => Object::Chain(chain.clone()).to_string(),
+            object @ (Object::Batch | Object::Generation | Object::Chain(_) | Object::Map(_)) => object.to_string(),
+        };
+        self.of_table(object)
+    }
+
+    fn of_table(&self, object: String) -> String {
+        if self.table == Table::Own { object } else { format!("{object} of table `{}`", self.table) }
+    }
+
+    /// In words: the object that is not as it should be, and what should be there.
     pub fn sentence(&self) -> String {
-        let object = match &self.element {
-            Some(element) => {
-                let map = match &self.object {
-                    Object::Elements(map) => format!("map `{map}`"),
-                    other @ (Object::Batch | Object::Generation | Object::Table) => other.to_string(),
-                    other @ (Object::Chain(_) | Object::Map(_) | Object::Rule { .. }) => other.to_string(),
-                };
-                format!("{map}: element {element}")
-            }
-            None => self.object.to_string(),
+        let object = match (&self.element, &self.object) {
+            (Some(element), _) => format!("{}: element {element}", self.place()),
+            (None, Object::Rule { .. } | Object::Elements(_)) => self.of_table(self.object.to_string()),
+            (None, Object::Batch | Object::Generation | Object::Table | Object::Chain(_) | Object::Map(_)) => self.place(),
         };
         let in_words = matches!(self.kind, DifferenceKind::MapMissing | DifferenceKind::MapAdded | DifferenceKind::MapKind);
         let quoted = |it: &String| if in_words || it.starts_with('`') { it.clone() } else { format!("`{it}`") };
@@ -187,7 +210,9 @@ impl Difference {
             (_, Some(wanted), Some(found)) => format!("{object} should be {} and is {}", quoted(wanted), quoted(found)),
             (_, Some(wanted), None) => format!("{object} is missing; it should be {}", quoted(wanted)),
             (_, None, Some(found)) => format!("{object} should not be there: {}", quoted(found)),
-            (DifferenceKind::ChainAdded | DifferenceKind::MapAdded, None, None) => format!("{object} should not be there"),
+            (DifferenceKind::TableAdded | DifferenceKind::ChainAdded | DifferenceKind::MapAdded, None, None) => {
+                format!("{object} should not be there")
+            }
             (_, None, None) => format!("{object} is missing"),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::netlink::examine::{Examined, Force, Policy, StrangeRule};
-use crate::ruleset::{Address, CtState, Hook, Match, Rule, Ruleset};
+use crate::ruleset::{Address, CtState, Hook, Match, Rule, Ruleset, Tuple, TupleKey};
 use crate::trace::{At, Packet, Reads, Way, meets, walk_to_end};
 use crate::verify::Fared;
 
@@ -53,6 +53,7 @@ pub(super) enum Key {
     Number(u32),
     /// The source of a packet, with its link or its destination.
     Source,
+    Tuple(Tuple),
 }
 
 /// Reads a table and remembers what was read.
@@ -96,6 +97,12 @@ impl<'a> Reads<'a> for Reader<'a, '_> {
         self.met.lookups.push((map.to_owned(), Key::Number(number)));
         let mut ruleset: &'a Ruleset = self.table.ruleset;
         ruleset.target(map, number)
+    }
+
+    fn tuple_target(&mut self, map: &str, tuple: &Tuple) -> Result<Option<&'a str>, String> {
+        self.met.lookups.push((map.to_owned(), Key::Tuple(*tuple)));
+        let mut ruleset: &'a Ruleset = self.table.ruleset;
+        ruleset.tuple_target(map, tuple)
     }
 
     fn strange(&mut self, chain: &str) -> &'a [StrangeRule] {
@@ -155,7 +162,16 @@ pub(super) struct Universe {
     pub(super) priorities: Vec<u32>,
     /// The link of each address that a table binds to one.
     pub(super) link_of: BTreeMap<IpAddr, String>,
+    /// Every packet that a map of either table names.
+    pub(super) tuples: Vec<Tuple>,
+    /// Types of frames that rules name, and one that none does.
+    pub(super) frame_types: Vec<u16>,
+    /// Whether the tables see what the node itself sends.
+    pub(super) sent_by_node: bool,
 }
+
+/// Frames with one VLAN tag and with two.
+const TAGGED: [u16; 2] = [0x8100, 0x88a8];
 
 impl Universe {
     /// Those of some tables. `besides` are addresses that count whether a table tells them apart or not.
@@ -173,15 +189,48 @@ impl Universe {
             seen.entry(said).or_insert(address);
         }
         anybody.extend(seen.into_values());
-        let local = anybody.iter().copied().filter(|it| tables.iter().any(|table| is_local(table.ruleset, *it))).collect();
+        let has_programs = tables.iter().any(|it| !it.ruleset.data.is_empty());
+        if !has_programs {
+            anybody.extend(OUTSIDE);
+        }
+        // Without programs no pod is the table's own, and any two ends may meet in it.
+        let is_own = |it: &IpAddr| !has_programs || tables.iter().any(|table| is_local(table.ruleset, *it));
+        let local = anybody.iter().copied().filter(is_own).collect();
         // Those that have a name make the better example.
         let mut anybody: Vec<IpAddr> = anybody.into_iter().collect();
         let is_known = |it: &IpAddr| tables.iter().any(|table| table.ruleset.data.values().any(|map| map.elements.contains_key(it)));
         anybody.sort_by_key(|it| (!is_known(it), !OUTSIDE.contains(it)));
         let bound = tables.iter().flat_map(|it| it.ruleset.sets.values()).flat_map(|it| &it.elements);
         let link_of = bound.map(|(link, address)| (*address, link.clone())).collect();
-        Universe { local, anybody, links: links(tables, &besides), priorities: priorities(tables), link_of }
+        let tuples = tables.iter().flat_map(|it| it.ruleset.tuples.values()).flat_map(|it| it.elements.keys().copied());
+        let tuples = tuples.collect::<BTreeSet<Tuple>>().into_iter().collect();
+        let (frame_types, sent_by_node) = (frame_types(tables), hooks(tables).any(|it| *it == Hook::Output));
+        Universe {
+            local,
+            anybody,
+            links: links(tables, &besides),
+            priorities: priorities(tables),
+            link_of,
+            tuples,
+            frame_types,
+            sent_by_node,
+        }
     }
+}
+
+fn hooks<'a>(tables: [&Table<'a>; 2]) -> impl Iterator<Item = &'a Hook> {
+    tables.into_iter().flat_map(|it| it.ruleset.chains.values()).filter_map(|it| it.hook.as_ref())
+}
+
+/// None if no chain sees frames.
+fn frame_types(tables: [&Table<'_>; 2]) -> Vec<u16> {
+    if !hooks(tables).any(|it| matches!(it, Hook::Frames { .. })) {
+        return Vec::new();
+    }
+    let matches = tables.into_iter().flat_map(|it| it.ruleset.chains.values()).flat_map(|it| &it.rules).flat_map(|it| &it.matches);
+    let named = matches.filter_map(|it| if let Match::FrameTypeNotIn(kinds) = it { Some(kinds) } else { None }).flatten().copied();
+    let strange = tables.into_iter().flat_map(|it| it.strange.values().flatten()).flat_map(|it| it.rule.ports());
+    named.chain(strange).chain(TAGGED).collect::<BTreeSet<u16>>().into_iter().collect()
 }
 
 /// The addresses of each set.
@@ -245,10 +294,8 @@ fn links(tables: [&Table<'_>; 2], besides: &BTreeSet<IpAddr>) -> Vec<(String, Ve
             links.entry(link.clone()).or_default().insert(*address);
         }
         for chain in table.ruleset.chains.values() {
-            if let Some(Hook::Ingress { devices }) = &chain.hook {
-                for link in devices {
-                    links.entry(link.clone()).or_default();
-                }
+            for link in chain.hook.iter().filter_map(Hook::devices).flatten() {
+                links.entry(link.clone()).or_default();
             }
         }
     }
@@ -297,5 +344,14 @@ pub(super) fn traffic(tables: [&Table<'_>; 2], chains: &BTreeSet<&str>, ipv4: bo
 pub(super) fn packet(at: At, source: IpAddr, destination: IpAddr) -> Packet {
     let protocol = if source.is_ipv4() { 1 } else { 58 };
     let (state, priority, source_is_local, from_link, to_link) = (CtState::New, 0, false, None, None);
-    Packet { at, source, destination, protocol, port: None, state, priority, source_is_local, from_link, to_link }
+    Packet { at, source, destination, protocol, port: None, source_port: None, state, priority, source_is_local, from_link, to_link }
+}
+
+/// The packet that a map of packets names.
+pub(super) fn of_tuple(at: At, tuple: &Tuple) -> Packet {
+    let port = |it: u16| (tuple.key() == TupleKey::Ports).then_some(it);
+    let (from, to) = (tuple.from(), tuple.to());
+    let (port, source_port) = (port(to.port()), port(from.port()));
+    // It is part of a connection that the kernel knows.
+    Packet { protocol: tuple.protocol(), port, source_port, state: CtState::Established, ..packet(at, from.ip(), to.ip()) }
 }

@@ -3,10 +3,11 @@ use std::net::IpAddr;
 
 use super::*;
 use crate::Layout;
+use crate::render;
 use crate::ruleset::{
     Address, Chain, CtState, DataMap, End, Hook, IntervalMap, Match, PairSet, Rule, SourceSet, Statement, Value, Verdict, VerdictMap,
 };
-use crate::{Force, Policy, Shared};
+use crate::{BlockedReplies, Force, Frames, Policy, Shared, Tuple, UnknownPods};
 
 const POD: &str = "10.0.0.1";
 const FRIEND: &str = "10.0.0.2";
@@ -71,6 +72,7 @@ fn ruleset() -> Ruleset {
             SourceSet { family: Address::V4, elements: BTreeSet::from([("veth1".to_owned(), address(POD))]) },
         )]),
         addresses: BTreeMap::new(),
+        tuples: BTreeMap::new(),
         pairs: BTreeMap::from([(
             "self4".to_owned(),
             PairSet { family: Address::V4, elements: BTreeSet::from([(address(POD), address(POD))]) },
@@ -81,9 +83,9 @@ fn ruleset() -> Ruleset {
 
 /// Each difference in words, and what shows it: what should become of which packet, and what does.
 fn check(edit: impl FnOnce(&mut Examined), expected: &[(&str, &str, &str)]) {
-    let mut found = Examined::as_written(ruleset());
+    let mut found = Examined::as_written(Table::Own, ruleset());
     edit(&mut found);
-    let verified = verify(Some(&found), &ruleset());
+    let verified = verify(Table::Own, Some(&found), Some(&ruleset()));
     let told: Vec<(&str, String, String)> =
         verified.differences.iter().map(|it| (it.kind.name(), it.sentence(), shown(&found, it))).collect();
     let expected: Vec<(&str, String, String)> =
@@ -107,13 +109,13 @@ fn shown(found: &Examined, difference: &Difference) -> String {
 #[test]
 fn a_table_that_is_as_it_should_be_has_no_differences() {
     check(|_| {}, &[]);
-    let compared = verify(Some(&Examined::as_written(ruleset())), &ruleset()).compared;
+    let compared = verify(Table::Own, Some(&Examined::as_written(Table::Own, ruleset())), Some(&ruleset())).compared;
     assert_eq!(compared, Compared { chains: 6, rules: 18, maps: 7, elements: 8, programs: 1, classes: 3 });
 }
 
 #[test]
 fn a_table_that_is_not_there_lets_everything_in() {
-    let verified = verify(None, &ruleset());
+    let verified = verify(Table::Own, None, Some(&ruleset()));
     let [only] = verified.differences.as_slice() else { panic!("{verified:?}") };
     assert_eq!(only.sentence(), "table `inet palisade` is missing");
     let Effect::Shown(example) = &only.effect else { panic!("{only:?}") };
@@ -224,4 +226,62 @@ fn maps_are_named_in_words_of_nft() {
     check(|it| drop(it.ruleset.pairs.insert("more6".to_owned(), set())), &[("map-added", pairs, "changes no verdict")]);
     let kind = "map `self4` should be a set of pairs of IPv4 addresses and is a set of pairs of IPv6 addresses";
     check(|it| drop(it.ruleset.pairs.insert("self4".to_owned(), set())), &[("map-kind", kind, "changes no verdict")]);
+}
+
+/// The tables that only an agent at work fills, each with something in it.
+fn small_tables() -> [(Table, Ruleset, &'static str); 3] {
+    let reply = Tuple::new("10.0.0.2:53".parse().unwrap(), "10.0.0.1:4000".parse().unwrap(), 17);
+    let unknown = UnknownPods { origin: 7, pods: [("tap1".to_owned(), address(FRIEND))].into() };
+    [
+        (Table::UnknownPods, unknown.ruleset().unwrap(), "forward"),
+        (Table::Replies, BlockedReplies { replies: [(reply, 7)].into() }.ruleset().unwrap(), "forward"),
+        (Table::Frames, Frames { links: ["veth1".to_owned()].into() }.ruleset(None).unwrap(), "frames-1"),
+    ]
+}
+
+#[test]
+fn a_rule_that_accepts_in_a_small_table_opens() {
+    for (table, wanted, base) in small_tables() {
+        let name = table.to_string();
+        assert_eq!(verify(table, Some(&Examined::as_written(table, wanted.clone())), Some(&wanted)).differences, []);
+        let mut found = Examined::as_written(table, wanted.clone());
+        found.ruleset.chains.get_mut(base).unwrap().rules.insert(0, Rule::to(Verdict::Accept));
+        let verified = verify(table, Some(&found), Some(&wanted));
+        let [only] = verified.differences.as_slice() else { panic!("{verified:?}") };
+        assert_eq!(only.sentence(), format!("rule 0 of chain `{base}` of table `{name}` should not be there: `accept`"));
+        assert!(shown(&found, only).ends_with("accepted not dropped"), "{only:?}");
+        let missing = verify(table, None, Some(&wanted));
+        let [only] = missing.differences.as_slice() else { panic!("{missing:?}") };
+        assert_eq!(only.sentence(), format!("table `{name}` is missing"));
+        assert!(matches!(&only.effect, Effect::Shown(it) if it.found.accepted), "{only:?}");
+    }
+}
+
+#[test]
+fn a_small_table_that_should_not_be_there_closes_and_is_named_with_its_rules() {
+    for (table, ruleset, base) in small_tables() {
+        let found = Examined::as_written(table, ruleset.clone());
+        let verified = verify(table, Some(&found), None);
+        let sentences: Vec<String> = verified.differences.iter().map(Difference::sentence).collect();
+        assert_eq!(sentences[0], format!("table `{table}` should not be there"));
+        assert!(matches!(&verified.differences[0].effect, Effect::Shown(it) if !it.found.accepted), "{verified:?}");
+        let rule = render::rule(&ruleset.chains.get(base).unwrap().rules[0]);
+        assert!(
+            sentences.iter().any(|it| it.starts_with(&format!("chain `{base}` of table `{table}`")) && it.contains(&rule)),
+            "{sentences:?}"
+        );
+    }
+}
+
+/// The packet that an element names is the one that shows what becomes of it.
+#[test]
+fn a_reply_that_is_blocked_no_more_is_shown_by_its_packet() {
+    let [_, (table, wanted, _), _] = small_tables();
+    let mut found = Examined::as_written(table, wanted.clone());
+    found.ruleset.tuples.values_mut().for_each(|it| it.elements.clear());
+    let verified = verify(table, Some(&found), Some(&wanted));
+    let [only] = verified.differences.as_slice() else { panic!("{verified:?}") };
+    let expected = "map `answers4` of table `inet palisade-answers`: element 10.0.0.2 . 10.0.0.1 . 17 . 53 . 4000 is missing; it should be `goto denied-00000007`";
+    assert_eq!((only.kind, only.sentence().as_str()), (DifferenceKind::ElementMissing, expected));
+    assert_eq!(shown(&found, only), "10.0.0.2 > 10.0.0.1 17/4000 accepted not dropped");
 }

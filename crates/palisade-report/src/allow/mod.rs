@@ -2,7 +2,6 @@
 
 mod patch;
 mod text;
-mod unified;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,6 +15,7 @@ use self::patch::{Replacement, applied, patched};
 pub use self::text::allowance as allowance_text;
 use crate::diff::differed;
 use crate::locate::{mark, rule_path};
+use crate::unified::unified_diff;
 use crate::v1::{API_VERSION, AllowAction, AllowBlock, AllowChange, AllowOutcome, Explanation, Place};
 use crate::{manifest, v1, words};
 
@@ -134,7 +134,7 @@ impl Writer<'_> {
                 so_far.extend(it.replacements);
                 so_far.sort_by_key(|it| (it.start, it.end));
                 let new = applied(&it.text.content, so_far);
-                (it.object, old.zip(new).map(|(old, new)| unified::unified(&it.text.file, &old, &new)))
+                (it.object, old.zip(new).map(|(old, new)| unified_diff((&it.text.file, &old), (&it.text.file, &new))))
             }
             None => (after.map(manifest::network_policy).unwrap_or_default(), None),
         };

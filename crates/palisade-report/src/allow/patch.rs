@@ -62,7 +62,7 @@ pub(super) fn patched(sources: &Sources, controller: &Controller, after: &Policy
 fn is_read_as(object: &str, controller: &Controller, wanted: &Policy) -> bool {
     let mut index = Index::of(controller.clone());
     index.read(Text { file: Arc::from(""), content: Arc::from(object) });
-    index.snapshot().model.policies.contains(wanted)
+    index.snapshot().model.policies.iter().any(|it| it == wanted)
 }
 
 /// The text with all replacements, which do not overlap and are in order.

@@ -6,7 +6,10 @@ use kube::Client;
 use kube::api::ListParams;
 use kube::client::Body;
 use kube::core::Request;
+use palisade_k8s::LiveObject;
+use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::LiveError;
 use super::error::{Used, answer, refused, unreachable};
@@ -26,7 +29,7 @@ const PAGE_DEADLINE: Duration = Duration::from_secs(180);
 #[derive(Debug)]
 pub(super) enum Listing {
     /// Every object of it.
-    Items(Vec<Value>),
+    Items(Vec<LiveObject>),
     /// 403.
     Forbidden,
     /// 404.
@@ -44,18 +47,30 @@ pub(super) enum Failure {
 
 /// What one request came to.
 enum Answer {
-    Page { items: Vec<Value>, next: Option<String> },
+    Page { items: Vec<LiveObject>, next: Option<String> },
     Status { code: u16, message: String },
+}
+
+/// Reads one object of a list, as soon as its page arrives.
+pub(super) type Read<'r> = &'r dyn Fn(&str) -> LiveObject;
+
+/// The JSON of a page. Its items are read one by one, so that one that cannot be read does not hide the others.
+#[derive(Deserialize)]
+struct Page<'a> {
+    #[serde(default)]
+    metadata: Value,
+    #[serde(borrow)]
+    items: &'a RawValue,
 }
 
 /// Lists every object at a path. SPEC:
 /// <https://kubernetes.io/docs/reference/using-api/api-concepts/#retrieving-large-results-sets-in-chunks>
-pub(super) async fn list(client: &Client, path: &str) -> Result<Listing, Failure> {
+pub(super) async fn list(client: &Client, path: &str, read: Read<'_>) -> Result<Listing, Failure> {
     let mut restarts = 0;
     let mut items = Vec::new();
     let mut token = None;
     for _ in 0..PAGES {
-        match patient(client, path, token.as_deref()).await? {
+        match patient(client, path, token.as_deref(), read).await? {
             Answer::Page { items: more, next } => {
                 items.extend(more);
                 match next {
@@ -79,17 +94,17 @@ pub(super) async fn list(client: &Client, path: &str) -> Result<Listing, Failure
 }
 
 /// One page, asked for again while the server says that it is busy.
-async fn patient(client: &Client, path: &str, token: Option<&str>) -> Result<Answer, Failure> {
+async fn patient(client: &Client, path: &str, token: Option<&str>, read: Read<'_>) -> Result<Answer, Failure> {
     for pause in PAUSES {
-        match request(client, path, token).await? {
+        match request(client, path, token, read).await? {
             Answer::Status { code: 429 | 503 | 504, .. } => tokio::time::sleep(pause).await,
             answer @ (Answer::Page { .. } | Answer::Status { .. }) => return Ok(answer),
         }
     }
-    request(client, path, token).await
+    request(client, path, token, read).await
 }
 
-async fn request(client: &Client, path: &str, token: Option<&str>) -> Result<Answer, Failure> {
+async fn request(client: &Client, path: &str, token: Option<&str>, read: Read<'_>) -> Result<Answer, Failure> {
     let mut params = ListParams::default().limit(PAGE_SIZE);
     params.continue_token = token.map(str::to_owned);
     let request = Request::new(path).list(&params).map_err(kube::Error::BuildRequest);
@@ -103,23 +118,25 @@ async fn request(client: &Client, path: &str, token: Option<&str>) -> Result<Ans
         Err(_) => return Err(Failure::Deadline),
     };
     match code {
-        200 => page(&body),
+        200 => page(&body, read),
         code => Ok(Answer::Status { code, message: message(&body) }),
     }
 }
 
-fn page(body: &[u8]) -> Result<Answer, Failure> {
-    let Ok(mut list) = serde_json::from_slice::<Value>(body) else {
-        return Err(Failure::Answer("something that is not JSON"));
+fn page(body: &[u8], read: Read<'_>) -> Result<Answer, Failure> {
+    let malformed = |error: serde_json::Error| match error.is_data() {
+        true => Failure::Answer("JSON that is not a list of objects"),
+        false => Failure::Answer("something that is not JSON"),
     };
-    let next = list.pointer("/metadata/continue").and_then(Value::as_str);
-    let next = next.filter(|token| !token.is_empty()).map(str::to_owned);
-    match list.get_mut("items").map(Value::take) {
-        Some(Value::Array(items)) if items.iter().all(Value::is_object) => Ok(Answer::Page { items, next }),
-        // An empty list in Go.
-        Some(Value::Null) => Ok(Answer::Page { items: Vec::new(), next }),
-        Some(_) | None => Err(Failure::Answer("JSON that is not a list of objects")),
+    let Page { metadata, items } = serde_json::from_slice(body).map_err(malformed)?;
+    let next = metadata.get("continue").and_then(Value::as_str).filter(|token| !token.is_empty());
+    // Null is an empty list in Go.
+    let items: Option<Vec<&RawValue>> = serde_json::from_str(items.get()).map_err(malformed)?;
+    let items = items.unwrap_or_default();
+    if !items.iter().all(|it| it.get().starts_with('{')) {
+        return Err(Failure::Answer("JSON that is not a list of objects"));
     }
+    Ok(Answer::Page { items: items.into_iter().map(|it| read(it.get())).collect(), next: next.map(str::to_owned) })
 }
 
 /// What the server says about an error. A proxy may send a page of HTML instead, which says nothing in a terminal.

@@ -1,7 +1,7 @@
 //! The resources that policy depends on, where they are served, and what their objects look like.
 
+use palisade_k8s::TypeMeta;
 use palisade_k8s::names::KEP2091_GROUP;
-use serde_json::Value;
 
 /// One resource of the API.
 #[derive(Debug)]
@@ -77,33 +77,22 @@ impl Resource {
         }
     }
 
-    /// What its text is called: the plural, with the group where another engine uses the same word.
-    pub(super) fn text_name(&self) -> String {
+    /// Its list in messages: the plural, with the group where another engine uses the same word.
+    pub(super) fn list_name(&self) -> String {
         let official = self.group.is_empty() || !self.group.contains('.') || self.group.ends_with("k8s.io");
-        if official { self.plural.to_owned() } else { self.full_name() }
+        format!("cluster/{}", if official { self.plural.to_owned() } else { self.full_name() })
     }
 
     pub(super) fn is_namespaces(&self) -> bool {
         self.group.is_empty() && self.plural == "namespaces"
     }
 
-    /// Adds what a list leaves out of its items and drops what only the API server uses.
-    pub(super) fn complete(&self, item: &mut Value) {
+    /// Version and kind of its objects, which the items of a list do not have.
+    pub(super) fn type_meta(&self) -> TypeMeta {
         let api_version = match self.group {
             "" => self.version.to_owned(),
             group => format!("{group}/{}", self.version),
         };
-        let Some(object) = item.as_object_mut() else { return };
-        object.insert("apiVersion".to_owned(), Value::String(api_version));
-        object.insert("kind".to_owned(), Value::String(self.kind.to_owned()));
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("managedFields");
-        }
+        TypeMeta { api_version, kind: self.kind.to_owned() }
     }
-}
-
-/// Namespace and name of an object; empty where it has none.
-pub(super) fn place(item: &Value) -> (&str, &str) {
-    let field = |name: &str| item.get("metadata").and_then(|it| it.get(name)).and_then(Value::as_str);
-    (field("namespace").unwrap_or(""), field("name").unwrap_or(""))
 }

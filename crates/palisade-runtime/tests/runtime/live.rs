@@ -24,12 +24,12 @@ fn named(namespace: &str, name: &str) -> Value {
     json!({ "metadata": { "namespace": namespace, "name": name } })
 }
 
-/// Lists from a mock and prints texts, diagnostics and what is unavailable.
+/// Prints objects, diagnostics and what is unavailable. Pods are read when they arrive, and their text is not kept.
 fn shown(gathered: &Gathered) -> String {
-    let texts = gathered.texts.iter().map(|text| format!("== {}\n{}", text.file, text.content));
+    let objects = gathered.live.iter().map(|it| format!("== {}\n{}", it.file(), it.text().map(|it| it.content).unwrap_or_default()));
     let diagnostics = gathered.diagnostics.iter().map(|it| format!("{it}\n"));
     let unavailable = gathered.unavailable.iter().map(|it| format!("{it}\n"));
-    texts.chain(diagnostics).chain(unavailable).collect()
+    objects.chain(diagnostics).chain(unavailable).collect()
 }
 
 #[track_caller]
@@ -83,7 +83,7 @@ fn objects_get_their_kind_lose_managed_fields_and_are_sorted() {
         }),
     ];
     let api = MockApi::start(empty(), &[(POLICIES, &[mock_api::list(&policies)])]);
-    let expected = r#"== cluster/networkpolicies
+    let expected = r#"== cluster/networkpolicies/a/z
 apiVersion: "networking.k8s.io/v1"
 kind: "NetworkPolicy"
 metadata:
@@ -100,7 +100,7 @@ spec:
       app: "web"
   policyTypes:
   - "Ingress"
----
+== cluster/networkpolicies/b/a
 apiVersion: "networking.k8s.io/v1"
 kind: "NetworkPolicy"
 metadata:
@@ -116,11 +116,7 @@ spec:
 fn a_list_is_followed_page_by_page() {
     let pages = [page(&[named("b", "2")], "to/ken+1="), page(&[named("a", "3")], "two"), page(&[named("a", "1")], "")];
     let api = MockApi::start(empty(), &[(PODS, &pages)]);
-    let pod = |namespace: &str, name: &str| {
-        format!("apiVersion: \"v1\"\nkind: \"Pod\"\nmetadata:\n  name: \"{name}\"\n  namespace: \"{namespace}\"\n")
-    };
-    let documents = [pod("a", "1"), pod("a", "3"), pod("b", "2")];
-    check(&api, &format!("== cluster/pods\n{}", documents.join("---\n")));
+    check(&api, "== cluster/pods/a/1\n== cluster/pods/a/3\n== cluster/pods/b/2\n");
     let expected = ["/api/v1/pods?&limit=500", "/api/v1/pods?&limit=500&continue=to%2Fken%2B1%3D", "/api/v1/pods?&limit=500&continue=two"];
     assert_eq!(api.requests(PODS), expected);
 }
@@ -130,8 +126,7 @@ fn a_stale_continue_token_starts_the_list_again() {
     let replies =
         [page(&[named("a", "gone")], "one"), status(410, "The provided continue parameter is too old"), page(&[named("a", "kept")], "")];
     let api = MockApi::start(empty(), &[(PODS, &replies)]);
-    let expected = "== cluster/pods\napiVersion: \"v1\"\nkind: \"Pod\"\nmetadata:\n  name: \"kept\"\n  namespace: \"a\"\n";
-    check(&api, expected);
+    check(&api, "== cluster/pods/a/kept\n");
     assert_eq!(api.requests(PODS).last().unwrap(), "/api/v1/pods?&limit=500");
 }
 
@@ -159,8 +154,7 @@ fn a_server_that_repeats_a_page_is_given_up() {
 fn a_busy_server_is_asked_again() {
     let replies = [status(429, "slow down"), mock_api::list(&[named("a", "b")])];
     let api = MockApi::start(empty(), &[(PODS, &replies)]);
-    let expected = "== cluster/pods\napiVersion: \"v1\"\nkind: \"Pod\"\nmetadata:\n  name: \"b\"\n  namespace: \"a\"\n";
-    check(&api, expected);
+    check(&api, "== cluster/pods/a/b\n");
 }
 
 #[test]
@@ -177,8 +171,8 @@ fn what_is_forbidden_or_not_installed_is_recorded_and_the_rest_is_listed() {
     let expected =
         [unavailable("nodes", Why::Forbidden), unavailable("clusternetworkpolicies.policy.networking.k8s.io", Why::NotInstalled)];
     assert_eq!(gathered.unavailable, expected);
-    let files: Vec<&str> = gathered.texts.iter().map(|text| &*text.file).collect();
-    assert_eq!(files, ["cluster/pods"]);
+    let files: Vec<&str> = gathered.live.iter().map(|it| &**it.file()).collect();
+    assert_eq!(files, ["cluster/pods/a/b"]);
 }
 
 #[test]
@@ -187,7 +181,7 @@ fn one_namespace_leaves_cluster_wide_resources_whole() {
     let api = MockApi::start(empty(), &[(NAMESPACES, &[mock_api::list(&[web])])]);
     let kubeconfig = kubeconfig(&api);
     let gathered = list(&LiveOptions { namespace: Some("web".to_owned()), ..kubeconfig.options() }).unwrap();
-    let expected = "== cluster/namespaces\napiVersion: \"v1\"\nkind: \"Namespace\"\nmetadata:\n  name: \"web\"\n";
+    let expected = "== cluster/namespaces/web\napiVersion: \"v1\"\nkind: \"Namespace\"\nmetadata:\n  name: \"web\"\n";
     assert_eq!(shown(&gathered), expected);
     assert_eq!(api.requests("/api/v1/n")[0], "/api/v1/namespaces?&limit=500");
     assert_eq!(api.requests("/api/v1/namespaces/web/pods"), ["/api/v1/namespaces/web/pods?&limit=500"]);
@@ -213,7 +207,7 @@ fn a_namespace_cannot_reach_another_path() {
 }
 
 #[test]
-fn strings_stay_strings_for_every_reader_of_yaml() {
+fn excerpts_keep_strings_strings_for_every_reader_of_yaml() {
     let awkward = [
         "no",
         "NO",
@@ -270,19 +264,47 @@ fn strings_stay_strings_for_every_reader_of_yaml() {
     let annotations: Value = awkward.iter().map(|text| ((*text).to_owned(), json!(text))).collect();
     let values = json!([null, true, false, 0, -1, 1.5, 1e30, 18446744073709551615_u64, [], {}, [[1], [{ "a": {} }]]]);
     let item = json!({ "metadata": { "name": "a", "annotations": annotations }, "values": values });
-    let api = MockApi::start(empty(), &[(PODS, &[mock_api::list(std::slice::from_ref(&item))])]);
+    let api = MockApi::start(empty(), &[(NAMESPACES, &[mock_api::list(std::slice::from_ref(&item))])]);
     let gathered = list(&kubeconfig(&api).options()).unwrap();
-    let content = &gathered.texts[0].content;
+    let content = &gathered.live[0].text().unwrap().content;
 
     let read: Value = serde_saphyr::from_str(content).unwrap();
     let mut expected = item;
     expected["apiVersion"] = json!("v1");
-    expected["kind"] = json!("Pod");
+    expected["kind"] = json!("Namespace");
     assert_eq!(read, expected, "{content}");
     for line in ["    \"no\": \"no\"", "    \"010\": \"010\"", "    \"1e3\": \"1e3\"", "    \"\": \"\""] {
         assert!(content.lines().any(|it| it == line), "{line} in:\n{content}");
     }
     assert!(content.contains("- 1.0e+30\n"), "{content}");
+}
+
+#[test]
+fn an_object_that_cannot_be_read_is_named_and_the_others_count() {
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let body = format!(
+        r#"{{"items": [{{"metadata": {{"name": "deep", "namespace": "a"}}, "spec": {deep}}}, {{"metadata": {{"name": "typo", "namespace": "a"}}, "spec": {{"podSelectr": {{}}}}}}, {{"metadata": {{"name": "p", "namespace": "a"}}, "spec": {{"podSelector": {{}}}}}}]}}"#
+    );
+    let api = MockApi::start(empty(), &[(POLICIES, &[raw(200, &body)])]);
+    let mut index = palisade_k8s::Index::default();
+    list(&kubeconfig(&api).options()).unwrap().live.into_iter().for_each(|it| index.read_live(it));
+    let snapshot = index.snapshot();
+    let errors: Vec<String> = snapshot.diagnostics.iter().filter(|it| it.code != "assumed-namespace").map(ToString::to_string).collect();
+    let expected = [
+        ["cluster/networkpolicies/a/deep:1:1:", "every pod of its namespace is isolated"],
+        ["cluster/networkpolicies/a/deep:1:", "nested more than 100 levels deep"],
+        ["cluster/networkpolicies/a/typo:7:3:", "did you mean `podSelector`?"],
+        ["cluster/networkpolicies/a/typo:1:1:", "every pod of its namespace is isolated"],
+    ];
+    assert_eq!(errors.len(), expected.len(), "{errors:#?}");
+    assert!(errors.iter().zip(expected).all(|(error, parts)| parts.iter().all(|it| error.contains(it))), "{errors:#?}");
+    // Policies that cannot be read count in their closed form.
+    let policies: Vec<String> = snapshot.model.policies.iter().map(|it| it.origin.to_string()).collect();
+    assert_eq!(policies, ["np/a/deep", "np/a/p", "np/a/typo"]);
+    let path = palisade_k8s::FieldPath::default().field("spec").field("podSelector");
+    let excerpt = snapshot.sources.find(&(&snapshot.model.policies[1].origin).into(), &[path]).unwrap();
+    assert_eq!(excerpt.location.to_string(), "cluster/networkpolicies/a/p:7:3");
+    assert_eq!(&excerpt.content[excerpt.start..excerpt.end], "podSelector: {}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use palisade_k8s::{Index, Snapshot, Text};
+use palisade_k8s::{Index, LiveObject, Snapshot, Text};
 use palisade_runtime::live::list;
 use serde_json::{Value, json};
 
@@ -114,7 +114,7 @@ fn limits_are_refused(api: &ApiServer) {
 
 /// Every scenario of KEP-2091, file by file, first as files and then as the server has it.
 fn stored_is_read_like_files(api: &ApiServer) {
-    let own = list(&api.options()).unwrap().texts;
+    let own = list(&api.options()).unwrap().live;
     let mut scenarios: Vec<PathBuf> = fs::read_dir(root().join("scenarios")).unwrap().map(|it| it.unwrap().path()).collect();
     scenarios.retain(|it| name(it).starts_with("kep2091-"));
     scenarios.sort();
@@ -135,8 +135,8 @@ fn stored_is_read_like_files(api: &ApiServer) {
             }
         }
         let said = json!({ "apiVersion": "v1", "kind": "List", "items": stored }).to_string();
-        let files = read(own.iter().cloned().chain([Text { file: "stored".into(), content: said.into() }]));
-        let live = read(list(&api.options()).unwrap().texts);
+        let files = read(own.clone(), Some(Text { file: "stored".into(), content: said.into() }));
+        let live = read(list(&api.options()).unwrap().live, None);
         same(name(scenario), &live, &files);
         policies += live.model.policies.len();
         api.clear();
@@ -147,7 +147,7 @@ fn stored_is_read_like_files(api: &ApiServer) {
 
 /// A policy with each sort of controller in each kind: what is for another is listed and decides nothing.
 fn labels_of_controllers_count(api: &ApiServer) {
-    let own = list(&api.options()).unwrap().texts;
+    let own = list(&api.options()).unwrap().live;
     let mut stored = vec![json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "x" } })];
     for (at, value) in [None, Some("palisade"), Some("another"), Some("none"), Some("")].into_iter().enumerate() {
         let metadata = |kind: &str| {
@@ -176,8 +176,8 @@ fn labels_of_controllers_count(api: &ApiServer) {
         api.create(object).unwrap_or_else(|why| panic!("{object}: {why}"));
     }
     let said = json!({ "apiVersion": "v1", "kind": "List", "items": stored }).to_string();
-    let live = read(list(&api.options()).unwrap().texts);
-    same("controllers", &live, &read(own.into_iter().chain([Text { file: "stored".into(), content: said.into() }])));
+    let live = read(list(&api.options()).unwrap().live, None);
+    same("controllers", &live, &read(own, Some(Text { file: "stored".into(), content: said.into() })));
     assert_eq!((live.model.policies.len(), live.model.foreign.len()), (9, 12), "{:?}", live.model.foreign);
     api.clear();
 }
@@ -205,9 +205,10 @@ fn objects(file: &Path) -> Vec<Value> {
     objects
 }
 
-fn read(texts: impl IntoIterator<Item = Text>) -> Snapshot {
+fn read(live: Vec<LiveObject>, text: Option<Text>) -> Snapshot {
     let mut index = Index::default();
-    texts.into_iter().for_each(|it| index.read(it));
+    live.into_iter().for_each(|it| index.read_live(it));
+    text.into_iter().for_each(|it| index.read(it));
     index.snapshot()
 }
 

@@ -36,7 +36,7 @@ pub(super) fn question(random: &mut Random, cluster: &Cluster) -> Option<Questio
         RawProtocol::Icmp | RawProtocol::Other(_) => None,
     };
     let has_ports_if_service = port.is_some() || service.is_none();
-    has_ports_if_service.then_some(Question { from, to, protocol, port })
+    has_ports_if_service.then_some(Question { network: None, from, to, protocol, port })
 }
 
 /// The ports that a pod declares, in whatever container, or those of a Service.

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod documents;
 #[cfg(test)]
+mod json;
+#[cfg(test)]
 mod misspelt;
 #[cfg(test)]
 mod mutation;

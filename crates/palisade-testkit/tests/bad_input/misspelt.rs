@@ -125,8 +125,8 @@ fn questions() -> Vec<Question> {
     let mut questions = Vec::new();
     for other in others {
         for (protocol, port) in traffic {
-            questions.push(Question { from: other.clone(), to: pod("x", "one"), protocol, port });
-            questions.push(Question { from: pod("x", "one"), to: other.clone(), protocol, port });
+            questions.push(Question { network: None, from: other.clone(), to: pod("x", "one"), protocol, port });
+            questions.push(Question { network: None, from: pod("x", "one"), to: other.clone(), protocol, port });
         }
     }
     questions

@@ -162,7 +162,7 @@ fn questions(model: &Model) -> Vec<Question> {
     for from in &parties {
         for to in &parties {
             for (protocol, port) in [(RawProtocol::Tcp, Some(80)), (RawProtocol::Udp, Some(53)), (RawProtocol::Icmp, None)] {
-                questions.push(Question { from: from.clone(), to: to.clone(), protocol, port });
+                questions.push(Question { network: None, from: from.clone(), to: to.clone(), protocol, port });
             }
         }
     }

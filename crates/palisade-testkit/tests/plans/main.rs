@@ -220,11 +220,10 @@ fn changes(seed: u64, mut look: impl FnMut(&Ruleset, &Ruleset, &mut Random, Stri
     let unknown = if seed.is_multiple_of(3) { Unknown::Open } else { closed() };
     let mut ids = Ids::default();
     let mut now = world(seed);
-    let mut compiled = palisade_engine::compile(&now.model());
     let mut old = on_one_node(&now.model(), &mut ids, unknown.clone(), here);
     for target in [now.relabelled(&mut random), now.rewritten(&mut random), world(seed + 1_000)] {
         for object in now.objects(&target, &mut random) {
-            now.step(&object, &target, &mut compiled);
+            now.step(&object, &target);
             // Some changes come together.
             if random.percent(30) {
                 continue;

@@ -23,13 +23,14 @@ pub(crate) use server::{count, outside, try_all};
 pub(crate) use up::Bar;
 
 use crate::cli;
-use crate::outcome::{Exit, Outcome};
+use crate::command_output::CommandOutput;
 use crate::printer::Printer;
+use palisade_report::Outcome;
 
 /// How long a lab may take to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-pub(crate) fn run(args: &LabArgs, printer: Printer) -> Result<Outcome> {
+pub(crate) fn run(args: &LabArgs, printer: Printer) -> Result<CommandOutput> {
     match &args.command {
         LabCommand::Up(args) if args.foreground => serve::run(args, printer),
         LabCommand::Up(args) => up::run(args, printer),
@@ -83,7 +84,7 @@ fn probe_request(args: &ProbeArgs) -> Request {
 }
 
 /// Asks and prints what comes.
-fn ask(lab: &str, request: &Request, printer: Printer) -> Result<Outcome> {
+fn ask(lab: &str, request: &Request, printer: Printer) -> Result<CommandOutput> {
     let code = control::ask(lab, request, |frame| match frame {
         Frame::Out(text) => printer.out(&text),
         Frame::Err(text) => printer.err(&text),
@@ -91,16 +92,8 @@ fn ask(lab: &str, request: &Request, printer: Printer) -> Result<Outcome> {
     });
     match code {
         // A reader that has seen enough has closed the pipe; that is no failure of the lab's.
-        Err(AskError::Io(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(Outcome::exited(Exit::Yes)),
-        code => Ok(Outcome::exited(exit(code.map_err(with_help)?))),
-    }
-}
-
-fn exit(code: u8) -> Exit {
-    match code {
-        0 => Exit::Yes,
-        1 => Exit::No,
-        _ => Exit::CannotTell,
+        Err(AskError::Io(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(CommandOutput::exited(Outcome::Yes)),
+        code => Ok(CommandOutput::exited(Outcome::of_code(code.map_err(with_help)?))),
     }
 }
 
@@ -116,7 +109,7 @@ fn named(name: &str) -> String {
     if name == args::DEFAULT_NAME { String::new() } else { format!(" --name {name}") }
 }
 
-fn exec(args: &ExecArgs, printer: Printer) -> Result<Outcome> {
+fn exec(args: &ExecArgs, printer: Printer) -> Result<CommandOutput> {
     let mut found: Option<PathBuf> = None;
     let request = Request::Where { of: args.place.clone() };
     let code = control::ask(&args.lab.name, &request, |frame| {
@@ -128,7 +121,7 @@ fn exec(args: &ExecArgs, printer: Printer) -> Result<Outcome> {
         Ok(())
     })
     .map_err(with_help)?;
-    let Some(path) = found else { return Ok(Outcome::exited(exit(code))) };
+    let Some(path) = found else { return Ok(CommandOutput::exited(Outcome::of_code(code))) };
     Namespace::open(&path)?.enter()?;
     let Some((program, rest)) = args.command.split_first() else { bail!("a command is missing after `--`") };
     let mark = format!("{}={}", process::MARK, args.lab.name);
@@ -138,7 +131,7 @@ fn exec(args: &ExecArgs, printer: Printer) -> Result<Outcome> {
     Err(error).with_context(|| format!("`{}`", program.to_string_lossy()))
 }
 
-fn down(lab: &str, printer: Printer) -> Result<Outcome> {
+fn down(lab: &str, printer: Printer) -> Result<CommandOutput> {
     let asked = control::ask(lab, &Request::Down, |frame| match frame {
         Frame::Out(text) => printer.out(&text),
         Frame::Err(text) => printer.err(&text),
@@ -153,9 +146,9 @@ fn down(lab: &str, printer: Printer) -> Result<Outcome> {
                 }
                 std::thread::sleep(Duration::from_millis(5));
             }
-            Ok(Outcome::exited(Exit::Yes))
+            Ok(CommandOutput::exited(Outcome::Yes))
         }
-        Ok(code) => Ok(Outcome::exited(exit(code))),
+        Ok(code) => Ok(CommandOutput::exited(Outcome::of_code(code))),
         // Its process may have been killed, and commands in its pods live on: only they can keep a namespace.
         Err(AskError::NoLab(_)) => {
             let ended = process::end_marked(lab)?;
@@ -163,7 +156,7 @@ fn down(lab: &str, printer: Printer) -> Result<Outcome> {
                 [] => format!("no lab `{lab}` is up, and nothing of one is left\n"),
                 some => format!("no lab `{lab}` is up; ended what was left of one: {}\n", some.join(", ")),
             };
-            Ok(Outcome::said(text))
+            Ok(CommandOutput::text(text))
         }
         Err(error @ (AskError::Closed | AskError::Io(_))) => Err(error.into()),
     }

@@ -12,15 +12,15 @@ use palisade_lab::control::{Door, Frame, write_line};
 use palisade_lab::{Families, Lab, NodeEvent, Nodes, Options, PodNetwork, WhileUnknown, plan};
 use palisade_report::{lab_text, text};
 
+use crate::command_output::CommandOutput;
 use crate::demo;
-use crate::input::{self, Input};
+use crate::input::{self, Scope};
 use crate::lab::args::WhileUnknownArg;
 use crate::lab::history::{Entry, History, Since};
 use crate::lab::server::{Server, Told};
 use crate::lab::up::Bar;
 use crate::lab::watch::Look;
 use crate::lab::{UpArgs, named};
-use crate::outcome::Outcome;
 use crate::printer::Printer;
 
 /// How often files are looked at, with `--watch`.
@@ -50,19 +50,19 @@ impl Voice<'_> {
     }
 
     /// Says why there is no lab.
-    fn give_up(&self, stdout: String, stderr: String) -> Result<Outcome> {
-        let outcome = Outcome { stdout, ..Outcome::cannot_tell(stderr) };
+    fn give_up(&self, stdout: String, stderr: String) -> Result<CommandOutput> {
+        let output = CommandOutput { stdout, ..CommandOutput::could_not_tell(stderr) };
         if !self.frames {
-            return Ok(outcome);
+            return Ok(output);
         }
-        self.say(&Frame::Err(outcome.stderr))?;
-        self.say(&Frame::Out(outcome.stdout))?;
-        self.say(&Frame::Exit(outcome.exit.code()))?;
-        Ok(Outcome::exited(outcome.exit))
+        self.say(&Frame::Err(output.stderr))?;
+        self.say(&Frame::Out(output.stdout))?;
+        self.say(&Frame::Exit(output.outcome.code()))?;
+        Ok(CommandOutput::exited(output.outcome))
     }
 }
 
-pub(crate) fn run(args: &UpArgs, printer: Printer) -> Result<Outcome> {
+pub(crate) fn run(args: &UpArgs, printer: Printer) -> Result<CommandOutput> {
     let bar = Bar::new();
     let voice = Voice { frames: args.frames, printer, bar: &bar };
     match built(args, &voice) {
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &UpArgs, printer: Printer) -> Result<Outcome> {
     }
 }
 
-fn built(args: &UpArgs, voice: &Voice<'_>) -> Result<Outcome> {
+fn built(args: &UpArgs, voice: &Voice<'_>) -> Result<CommandOutput> {
     if args.frames {
         // A process of its own, which no terminal takes along when it closes.
         nix::unistd::setsid()?;
@@ -79,10 +79,10 @@ fn built(args: &UpArgs, voice: &Voice<'_>) -> Result<Outcome> {
     if args.watch && args.input.filename.iter().any(|it| it == "-") {
         return voice.give_up(String::new(), "error: --watch follows files and folders; standard input cannot change\n".to_owned());
     }
-    let input = input::read(&args.input)?;
+    let input = input::cluster(&args.input, Scope::Any)?;
     if input.refused() {
         let help = "error: the lab was not built: mend the errors above first\n";
-        return voice.give_up(String::new(), format!("{}{help}", input.noticed()));
+        return voice.give_up(String::new(), format!("{}{help}", text::diagnostics(&input.diagnostics())));
     }
     if let Err(KernelError::NoPermission) = Namespace::create() {
         return voice.give_up(demo::decided(&input)?, NO_ROOT.to_owned());
@@ -99,7 +99,7 @@ fn built(args: &UpArgs, voice: &Voice<'_>) -> Result<Outcome> {
         }
         Err(error @ (LockError::Io { .. } | LockError::HeldBySomebody { .. })) => return Err(error.into()),
     };
-    voice.say(&Frame::Err(input.noticed()))?;
+    voice.say(&Frame::Err(text::diagnostics(&input.diagnostics())))?;
     let options = options(args);
     let (events, heard) = channel();
     let established = args.established.into();
@@ -257,6 +257,6 @@ fn follow(history: &History, printer: Printer, ended: &std::sync::mpsc::Receiver
 pub(crate) type End = Sender<()>;
 
 /// What a lab is built from, for the next time.
-pub(crate) fn reread(args: &crate::cli::InputArgs) -> Result<Input> {
-    input::read(args)
+pub(crate) fn reread(args: &crate::cli::InputArgs) -> Result<palisade_app::Cluster> {
+    input::cluster(args, Scope::Any)
 }

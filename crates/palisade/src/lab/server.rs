@@ -9,21 +9,19 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, anyhow, bail};
 use palisade_agent::{Counter, Did};
-use palisade_analysis::{Asked, Party};
+use palisade_analysis::{Asked, Party, node_named};
 use palisade_k8s::Snapshot;
 use palisade_lab::control::{Frame, MetricsForm, Output, ProbeRequest, Request, Wanted};
 use palisade_lab::{ClosedFor, Finding, Lab, NodeCounts, Options, PodNetwork, Speaker, Trial, WhileUnknown, everybody, trials};
-use palisade_model::{ContainerPort, Model, NodeId, Protocol};
+use palisade_model::{ContainerPort, Model, NetworkId, NodeId};
 use palisade_report::audited::{audit_report, audit_text};
 use palisade_report::{decisive, lab_text, metrics_text, probed, prometheus, text, v1, verdict};
 
 use crate::cli::{self, InputArgs};
-use crate::explain::port_option;
 use crate::lab::history::{Entry, History, Since};
 use crate::lab::serve::{End, reread};
 use crate::lab::{UpArgs, process};
-use crate::nft::node_of;
-use crate::verify::{exit, left, said};
+use crate::verify::said;
 
 /// Everybody to everybody is meant for people to read.
 const MOST_PROBES: usize = 50_000;
@@ -93,7 +91,7 @@ impl Server {
     pub(crate) fn reread(&self) -> Result<Told> {
         let input = reread(&self.input)?;
         if input.refused() {
-            return Ok(Told::Refused(input.noticed().trim_end().to_owned()));
+            return Ok(Told::Refused(text::diagnostics(&input.diagnostics()).trim_end().to_owned()));
         }
         let mut held = lock(&self.lab);
         let lab = held.as_mut().ok_or_else(ending)?;
@@ -108,7 +106,7 @@ impl Server {
         if let (WhileUnknown::Closed { .. }, Some(note)) = (&self.options.unknown, waited(&lab.closed_for(), &known)) {
             self.history.push(Entry::Note(note));
         }
-        let noticed = input.noticed();
+        let noticed = text::diagnostics(&input.diagnostics());
         if !noticed.is_empty() {
             self.history.push(Entry::Note(noticed.trim_end().to_owned()));
         }
@@ -225,7 +223,7 @@ impl Server {
             Output::Text => audit_text(&report),
             Output::Json => serde_json::to_string_pretty(&report)? + "\n",
         }))?;
-        Ok(u8::from(report.sets.iter().any(|it| !it.breaks.is_empty() || !it.opens.is_empty())))
+        Ok(report.outcome().code())
     }
 
     fn counted(&self, say: Say<'_>) -> Result<u8> {
@@ -267,7 +265,7 @@ impl Server {
         let lab = held.as_ref().ok_or_else(ending)?;
         let model = &lab.plan().model;
         let nodes = match node {
-            Some(name) => vec![node_of(model, name)?],
+            Some(name) => vec![node_named(model, name).map_err(|error| anyhow!(error))?],
             None => (0..model.nodes.len()).map(NodeId).collect(),
         };
         let mut code = 0;
@@ -276,9 +274,9 @@ impl Server {
             if repair && !verified.holds {
                 lab.repair(node)?;
                 let sentence = "the agent brought our tables to what policy says, step by step".to_owned();
-                verified.repaired = Some(v1::VerifyRepair { sentence, left: left(&lab.verify(node)?) });
+                verified.repaired = Some(v1::VerifyRepair { sentence, left: lab.verify(node)?.unresolved() });
             }
-            code = code.max(exit(&verified).code());
+            code = code.max(verified.outcome().code());
             let output = match output {
                 Output::Text => cli::Output::Text,
                 Output::Json => cli::Output::Json,
@@ -438,15 +436,15 @@ fn arrived(report: &v1::ProbeReport) -> usize {
 }
 
 fn asked(one: &ProbeRequest) -> Result<Asked> {
-    let party = |text: &str| Party::parse(text).map_err(|error| anyhow!(error));
-    let protocol = Protocol::parse(&one.protocol).ok_or_else(|| anyhow!("`{}`: not tcp, udp, sctp or icmp", one.protocol))?;
-    let port = port_option(protocol, one.port.as_deref())?;
-    Ok(Asked { from: party(&one.from)?, to: party(&one.to)?, protocol, port })
+    Asked::parse(&one.from, &one.to, &one.protocol, one.port.as_deref()).map_err(|error| anyhow!(error))
 }
 
 /// Addresses outside of the cluster, one of each family.
 pub(crate) fn outside(model: &Model) -> Vec<IpAddr> {
-    let free = OUTSIDE.iter().filter_map(|it| it.parse::<IpAddr>().ok()).filter(|it| model.place_of(*it) == palisade_model::Place::Outside);
+    let free = OUTSIDE
+        .iter()
+        .filter_map(|it| it.parse::<IpAddr>().ok())
+        .filter(|it| model.place_of(NetworkId::DEFAULT, *it) == palisade_model::Place::Outside);
     let all: Vec<IpAddr> = free.collect();
     [true, false].into_iter().filter_map(|ipv4| all.iter().copied().find(|it| it.is_ipv4() == ipv4)).collect()
 }

@@ -6,18 +6,19 @@ use std::process::Command;
 use anyhow::{Result, anyhow};
 use palisade_lab::{Agents, Kills, Progress, SoakOptions, Soaked, be_agent, soak};
 
+use crate::command_output::CommandOutput;
 use crate::lab::Bar;
 use crate::lab::args::SoakArgs;
-use crate::outcome::{Exit, Outcome};
 use crate::printer::Printer;
+use palisade_report::Outcome;
 
 /// So many changes for each line of a log: a minute or two.
 const LINE: usize = 1_000;
 
-pub(crate) fn run(args: &SoakArgs, printer: Printer) -> Result<Outcome> {
+pub(crate) fn run(args: &SoakArgs, printer: Printer) -> Result<CommandOutput> {
     if let Some(words) = &args.agent {
         be_agent(words)?;
-        return Ok(Outcome::exited(Exit::Yes));
+        return Ok(CommandOutput::exited(Outcome::Yes));
     }
     let SoakArgs { changes, seed, kill, agent: _ } = *args;
     let agents = if kill { Agents::Die(again) } else { Agents::Live };
@@ -34,8 +35,7 @@ pub(crate) fn run(args: &SoakArgs, printer: Printer) -> Result<Outcome> {
     bar.clear();
     said_so?;
     let soaked = soaked.map_err(|error| anyhow!("seed {seed}: {error}"))?;
-    let exit = if soaked.is_clean() { Exit::Yes } else { Exit::No };
-    Ok(Outcome { stdout: said(&soaked), stderr: String::new(), exit })
+    Ok(CommandOutput { stdout: said(&soaked), stderr: String::new(), outcome: Outcome::found(!soaked.is_clean()) })
 }
 
 /// This program, as an agent that is going to be killed.

@@ -7,12 +7,13 @@ use anyhow::{Context as _, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use palisade_lab::Progress;
 use palisade_lab::control::{Frame, read_line};
+use palisade_report::Outcome;
 
-use crate::lab::{UpArgs, exit};
-use crate::outcome::Outcome;
+use crate::command_output::CommandOutput;
+use crate::lab::UpArgs;
 use crate::printer::Printer;
 
-pub(crate) fn run(_: &UpArgs, printer: Printer) -> Result<Outcome> {
+pub(crate) fn run(_: &UpArgs, printer: Printer) -> Result<CommandOutput> {
     let program = std::env::current_exe().context("the program itself cannot be found")?;
     // What was said to this process, word for word: it is the other one that reads the files.
     let mut child = Command::new(&program)
@@ -31,7 +32,7 @@ pub(crate) fn run(_: &UpArgs, printer: Printer) -> Result<Outcome> {
             Frame::Err(text) => bar.suspend(|| printer.err(&text))?,
             Frame::Exit(code) => {
                 bar.clear();
-                return Ok(Outcome::exited(exit(code)));
+                return Ok(CommandOutput::exited(Outcome::of_code(code)));
             }
             Frame::Namespace(_) => {}
         }

@@ -323,10 +323,11 @@ fn without_root_there_is_a_sentence_and_the_verdicts() {
         return;
     }
     let as_nobody = |arguments: &[&str]| {
-        // The binary may be where nobody may go.
+        // The user `nobody` may have no access to the target folder. Another process copies the binary: a file that this process has written
+        // cannot be executed ("Text file busy") while a child that another thread has forked still holds it open for writing.
         let folder = tempfile::tempdir().unwrap();
         let binary = folder.path().join("palisade");
-        std::fs::copy(cargo_bin!("palisade"), &binary).unwrap();
+        Command::new("cp").args([cargo_bin!("palisade").as_os_str(), binary.as_os_str()]).assert().success();
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(folder.path(), open).unwrap();
         let shop = folder.path().join("shop.yaml");

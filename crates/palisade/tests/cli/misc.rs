@@ -42,7 +42,8 @@ fn completions_know_every_command() {
 fn the_binary_answers_as_a_kubectl_plugin() {
     let folder = tempfile::tempdir().unwrap();
     let plugin = folder.path().join("kubectl-palisade");
-    std::fs::copy(cargo_bin!("palisade"), &plugin).unwrap();
+    // A link, not a copy: while another thread forks, its child holds the copy open for writing, and executing it fails with "Text file busy".
+    std::os::unix::fs::symlink(cargo_bin!("palisade"), &plugin).unwrap();
     let help = Command::new(&plugin).arg("explain").arg("--help").assert().success();
     let help = String::from_utf8_lossy(&help.get_output().stdout).into_owned();
     assert!(help.contains("Usage: kubectl palisade explain"), "{help}");

@@ -2,8 +2,11 @@
 //! hard do to that.
 
 mod diff;
+mod events;
+mod following;
 mod model;
 mod node;
+mod policy;
 mod updates;
 mod worst;
 
@@ -29,20 +32,31 @@ const SIZES: [Size; 3] = [
 const HARD: [usize; 2] = [1, 2];
 
 pub(crate) fn engine(arguments: &[&str]) -> Result<()> {
+    if let ["--only", events::MEMORY] = arguments {
+        return events::memory();
+    }
     let (mut runs, mut only) = (RUNS, None);
     let mut rest = arguments;
     while let [flag, value, after @ ..] = rest {
         match *flag {
             "--runs" => runs = value.parse().ok().filter(|it| (1..=MOST_RUNS).contains(it)).context("--runs takes 1 to 99")?,
             "--only" => {
-                only = Some(PARTS.into_iter().find(|it| it.0 == *value).context("--only takes memory, sizes, updates, nodes or worst")?.0)
+                only = Some(
+                    PARTS
+                        .into_iter()
+                        .find(|it| it.0 == *value)
+                        .context("--only takes memory, sizes, updates, nodes, following, events, worst or policy")?
+                        .0,
+                )
             }
-            other => bail!("`{other}` is no option; there are --runs N and --only memory|sizes|updates|nodes|worst"),
+            other => {
+                bail!("`{other}` is no option; there are --runs N and --only memory|sizes|updates|nodes|following|events|worst|policy")
+            }
         }
         rest = after;
     }
     if let [other] = rest {
-        bail!("`{other}` needs a value; there are --runs N and --only memory|sizes|updates|nodes|worst");
+        bail!("`{other}` needs a value; there are --runs N and --only memory|sizes|updates|nodes|following|events|worst|policy");
     }
     if cfg!(debug_assertions) {
         return optimized("engine", arguments);
@@ -57,7 +71,16 @@ pub(crate) fn engine(arguments: &[&str]) -> Result<()> {
 type Part = (&'static str, fn(usize) -> Result<()>);
 
 /// Memory first, while nothing else has been in it.
-const PARTS: [Part; 5] = [("memory", memory), ("sizes", sizes), ("updates", updates), ("nodes", nodes), ("worst", hard)];
+const PARTS: [Part; 8] = [
+    ("memory", memory),
+    ("sizes", sizes),
+    ("updates", updates),
+    ("nodes", nodes),
+    ("following", following::measure),
+    ("events", events::measure),
+    ("worst", hard),
+    ("policy", policy::measure),
+];
 
 /// What a process has had in memory at most, smaller clusters first.
 fn memory(_: usize) -> Result<()> {

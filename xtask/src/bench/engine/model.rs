@@ -1,9 +1,9 @@
 //! Clusters of any size, straight as models: reading manifests is measured elsewhere.
 
 use palisade_model::{
-    Action, ContainerPort, Endpoint, IpBlock, LabelSelector, Labels, Model, Namespace, NamespaceSet, Node, NodeId, Operator, Peer, PeerSet,
-    PerDirection, PodName, Policy, PolicyKind, PolicyRef, PortMatch, PortProtocol, PortSet, Ports, Readiness, Requirement, Rule, Running,
-    Shape, Subject, Tier,
+    Action, ContainerPort, Endpoint, IpBlock, LabelSelector, Labels, Model, Namespace, NamespaceSet, NetworkId, Node, NodeId, Operator,
+    Peer, PeerSet, PerDirection, PodName, Policy, PolicyKind, PolicyRef, PortMatch, PortProtocol, PortSet, Ports, Readiness, Requirement,
+    Rule, Running, Shape, Subject, Tier,
 };
 use palisade_testkit::random::Random;
 
@@ -65,6 +65,7 @@ fn pod(namespace: &str, at: usize, number: usize) -> Endpoint {
     let http =
         ContainerPort { name: Some("http".into()), protocol: PortProtocol::Tcp, port: if at.is_multiple_of(2) { 8080 } else { 8081 } };
     Endpoint {
+        attachment: None,
         name: PodName { namespace: namespace.into(), name: format!("app-{at}").into() },
         labels,
         addresses: vec![std::net::Ipv4Addr::from(0x0a80_0000 + number).into()],
@@ -135,6 +136,7 @@ fn network_policy(at: usize, namespaces: usize, random: &mut Random) -> Policy {
     let ingress_rules = rules(random);
     let egress_rules = if egress { rules(random) } else { Vec::new() };
     Policy {
+        network: NetworkId::DEFAULT,
         origin: PolicyRef { kind: PolicyKind::NetworkPolicy, namespace: Some(own.as_str().into()), name: format!("np-{at}").into() },
         tier: Tier::NetworkPolicy,
         rank: 0,
@@ -156,6 +158,7 @@ fn cluster_policy(at: usize, random: &mut Random) -> Policy {
     let rule = Rule { index: 0, name: None, action, peers: PeerSet::Of(vec![peer]), ports: ports(random), fail_closed: None };
     let subject = if at.is_multiple_of(2) { LabelSelector::default() } else { equals("env", "prod".to_owned()) };
     Policy {
+        network: NetworkId::DEFAULT,
         origin: PolicyRef { kind: PolicyKind::ClusterNetworkPolicy, namespace: None, name: format!("cnp-{at}").into() },
         tier: if at % 4 == 3 { Tier::Baseline } else { Tier::Admin },
         rank: i64::try_from(at).unwrap_or(i64::MAX),

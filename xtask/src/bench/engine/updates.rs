@@ -1,9 +1,11 @@
 //! One object changes in a cluster that is compiled: what that costs, by kind of change.
 
-use palisade_engine::{Change, Compiled};
+use std::sync::Arc;
+
+use palisade_engine::Compiled;
 use palisade_model::{
-    Endpoint, IpBlock, LabelSelector, Labels, Model, NamespaceSet, Operator, Peer, PeerSet, PodName, Policy, PortMatch, PortProtocol,
-    PortSet, Ports, Requirement, Rule, Subject,
+    Changes, Delta, Endpoint, EndpointId, IpBlock, LabelSelector, Model, Namespace, NamespaceSet, Operator, Peer, PeerSet, PodName, Policy,
+    PortMatch, PortProtocol, PortSet, Ports, Requirement, Rule, Subject,
 };
 use palisade_testkit::random::Random;
 
@@ -21,44 +23,38 @@ type Clock<'a> = &'a dyn Fn(&mut dyn FnMut() -> usize) -> (f64, usize);
 pub(super) fn measure(model: &Model, compiled: &mut Compiled, times: usize, clock: Clock<'_>) -> Vec<Kind> {
     let mut random = Random::new(7);
     let mut kinds = Vec::new();
-    let mut kind = |name, changes: Vec<[Change<'_>; 2]>| {
+    let mut kind = |name, changes: Vec<[Changes; 2]>| {
         let mut measured = Kind { name, took: Vec::new(), most_pods: 0 };
         for both in changes {
             for change in both {
-                let (took, pods) = clock(&mut || compiled.update(change).len());
+                let (took, pods) = clock(&mut || compiled.update(&change).len());
                 measured.took.push(took);
                 measured.most_pods = measured.most_pods.max(pods);
             }
         }
         kinds.push(measured);
     };
-    let pods: Vec<Endpoint> = (0..times * 10).filter_map(|at| new_pod(model, at, &mut random)).collect();
-    kind("a pod comes, goes", pods.iter().map(|pod| [Change::Pod { pod, node: None }, Change::PodGone(&pod.name)]).collect());
-    let old: Vec<&Policy> = (0..times).filter_map(|_| network_policy(model, &mut random)).collect();
+    let free = EndpointId(model.endpoints.slot_count());
+    let pods: Vec<Arc<Endpoint>> = (0..times * 10).filter_map(|at| new_pod(model, at, &mut random)).map(Arc::new).collect();
+    kind("a pod comes, goes", pods.iter().map(|pod| there_and_back(free, None, Some(pod))).collect());
+    let old: Vec<Arc<Policy>> = (0..times).filter_map(|_| network_policy(model, &mut random)).cloned().map(Arc::new).collect();
+    let replaced = |old: &Arc<Policy>, new: Policy| there_and_back(old.key(), Some(old), Some(&Arc::new(new)));
     for (name, edit) in EDITS {
-        let new: Vec<Policy> = old.iter().enumerate().map(|(at, it)| edited(it, edit(at))).collect();
-        kind(name, new.iter().zip(&old).map(|(new, old)| [Change::Policy(new), Change::Policy(old)]).collect());
+        kind(name, old.iter().enumerate().map(|(at, it)| replaced(it, edited(it, edit(at)))).collect());
     }
-    kind("a NetworkPolicy goes, comes", old.iter().map(|it| [Change::PolicyGone(&it.origin), Change::Policy(it)]).collect());
+    kind("a NetworkPolicy goes, comes", old.iter().map(|it| there_and_back(it.key(), Some(it), None)).collect());
     let names: Vec<&str> = model.namespaces.keys().map(AsRef::as_ref).collect();
     let picked: Vec<&str> = (0..times).filter_map(|_| random.pick(&names).copied()).collect();
-    let relabelled: Vec<Labels> = picked
-        .iter()
-        .map(|name| [("kubernetes.io/metadata.name", *name), ("team", "team-7"), ("env", "prod")].into_iter().collect())
-        .collect();
-    let changes = picked.iter().zip(&relabelled);
-    kind(
-        "a namespace gets other labels",
-        changes.map(|(name, labels)| [Change::Namespace(name, labels), Change::Namespace(name, model.namespace_labels(name))]).collect(),
-    );
-    let cluster: Vec<&Policy> = model.policies.iter().filter(|it| it.origin.namespace.is_none()).take(times).collect();
-    let new: Vec<Policy> = cluster.iter().map(|it| edited(it, Edit::Ports(9000))).collect();
-    kind("a cluster policy: another port", new.iter().zip(&cluster).map(|(new, old)| [Change::Policy(new), Change::Policy(old)]).collect());
-    let new: Vec<Policy> = cluster.iter().map(|it| edited(it, Edit::Subject)).collect();
-    kind(
-        "a cluster policy: another subject",
-        new.iter().zip(&cluster).map(|(new, old)| [Change::Policy(new), Change::Policy(old)]).collect(),
-    );
+    let relabelled = |name: &str| {
+        let labels = [("kubernetes.io/metadata.name", name), ("team", "team-7"), ("env", "prod")].into_iter().collect();
+        let old = model.namespaces.get(name).cloned().map(Arc::new);
+        there_and_back(name.into(), old.as_ref(), Some(&Arc::new(Namespace { labels, assumed: false })))
+    };
+    kind("a namespace gets other labels", picked.iter().map(|it| relabelled(it)).collect::<Vec<[Changes; 2]>>());
+    let cluster = model.policies.iter_shared().filter(|it| it.origin.namespace.is_none()).take(times);
+    let cluster: Vec<&Arc<Policy>> = cluster.collect();
+    kind("a cluster policy: another port", cluster.iter().map(|it| replaced(it, edited(it, Edit::Ports(9000)))).collect());
+    kind("a cluster policy: another subject", cluster.iter().map(|it| replaced(it, edited(it, Edit::Subject))).collect());
     kinds
 }
 
@@ -127,9 +123,18 @@ fn edited(policy: &Policy, edit: Edit) -> Policy {
     policy
 }
 
+/// A change of one object, and the change that undoes it.
+fn there_and_back<I: Clone, T>(id: I, old: Option<&Arc<T>>, new: Option<&Arc<T>>) -> [Changes; 2]
+where
+    Changes: From<Delta<I, T>>,
+{
+    let delta = |old: Option<&Arc<T>>, new: Option<&Arc<T>>| Delta { id: id.clone(), old: old.cloned(), new: new.cloned() }.into();
+    [delta(old, new), delta(new, old)]
+}
+
 /// A pod like one that is there.
 fn new_pod(model: &Model, at: usize, random: &mut Random) -> Option<Endpoint> {
-    let like = model.endpoints.get(random.below(model.endpoints.len()))?;
+    let like = model.endpoints.iter().nth(random.below(model.endpoints.len()))?;
     let name = PodName { namespace: like.name.namespace.clone(), name: format!("new-{at}").into() };
     let address = std::net::Ipv4Addr::from(0x0ac8_0000 + u32::try_from(at).ok()?);
     let mut labels: Vec<(String, String)> = like.labels.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
@@ -140,6 +145,6 @@ fn new_pod(model: &Model, at: usize, random: &mut Random) -> Option<Endpoint> {
 }
 
 fn network_policy<'a>(model: &'a Model, random: &mut Random) -> Option<&'a Policy> {
-    let policies: &[Policy] = &model.policies;
-    (0..100).filter_map(|_| random.pick(policies)).find(|it| it.origin.namespace.is_some())
+    let policies: Vec<&Policy> = model.policies.iter().collect();
+    (0..100).filter_map(|_| random.pick(&policies).copied()).find(|it| it.origin.namespace.is_some())
 }

@@ -1,8 +1,9 @@
 //! Clusters made to be hard on an engine that has classes: each multiplies something that is usually shared.
 
 use palisade_model::{
-    Action, Endpoint, IpBlock, LabelSelector, Model, NamespaceSet, Operator, Peer, PeerSet, PerDirection, Policy, PolicyKind, PolicyRef,
-    PortMatch, PortProtocol, PortSet, Ports, RelativeNamespaces, RelativePods, RelativeSelector, Requirement, Rule, Shape, Subject, Tier,
+    Action, Endpoint, IpBlock, LabelSelector, Model, NamespaceSet, NetworkId, Operator, Peer, PeerSet, PerDirection, Policy, PolicyKind,
+    PolicyRef, PortMatch, PortProtocol, PortSet, Ports, RelativeNamespaces, RelativePods, RelativeSelector, Requirement, Rule, Shape,
+    Subject, Tier,
 };
 
 use super::model::{Size, model, namespace};
@@ -136,6 +137,7 @@ fn admin(name: &str, kind: PolicyKind, namespaces: LabelSelector, rules: Vec<(Ac
         Rule { index, name: None, action, peers, ports: PortSet::Any, fail_closed: None }
     };
     Policy {
+        network: NetworkId::DEFAULT,
         origin: PolicyRef { kind, namespace: None, name: name.into() },
         tier: Tier::Admin,
         rank: 1_000,

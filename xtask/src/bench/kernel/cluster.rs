@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use palisade_model::{
-    Action, Endpoint, Family, LabelSelector, Model, Namespace, NamespaceSet, Node, NodeId, Operator, Peer, PeerSet, PerDirection, PodName,
-    Policy, PolicyKind, PolicyRef, PortMatch, PortProtocol, PortSet, Ports, Readiness, Requirement, Rule, Running, Shape, SharedVec,
-    Subject, Tier,
+    Action, Endpoint, EndpointId, Family, LabelSelector, Model, Namespace, NamespaceSet, NetworkId, Node, NodeId, Operator, Peer, PeerSet,
+    PerDirection, PodName, Policy, PolicyKind, PolicyRef, PortMatch, PortProtocol, PortSet, Ports, Readiness, Requirement, Rule, Running,
+    Shape, Slots, Subject, Tier,
 };
 
 /// Pods of the node, the first half of them behind the client's link, the others behind the server's.
@@ -83,7 +83,7 @@ impl Size {
 
     /// The same where the last policy does not open all of [`OPEN`], but up to this port.
     pub(super) fn model_open_to(self, last: u16) -> Model {
-        let mut endpoints: SharedVec<Endpoint> = (0..LOCAL).map(|at| self.local_pod(at)).collect();
+        let mut endpoints: Slots<EndpointId, Endpoint> = (0..LOCAL).map(|at| self.local_pod(at)).collect();
         endpoints.extend((0..self.remote).map(|at| self.remote_pod(at)));
         let mut policies: Vec<Policy> = self.grants().enumerate().map(|(at, grant)| self.policy(at, grant)).collect();
         policies.push(self.last_policy((OPEN.0, last)));
@@ -98,7 +98,7 @@ impl Size {
         let mut model = Model {
             namespaces: BTreeMap::from([(NAMESPACE.into(), namespace)]),
             endpoints,
-            nodes: vec![node("node-a", 1), node("node-b", 2)],
+            nodes: [node("node-a", 1), node("node-b", 2)].into(),
             services: Vec::new(),
             policies: policies.into(),
             pod_ranges: Vec::new(),
@@ -128,6 +128,7 @@ impl Size {
             Stack::Dual => vec![address(Family::V4), address(Family::V6)],
         };
         Endpoint {
+            attachment: None,
             name: PodName { namespace: NAMESPACE.into(), name: name.into() },
             labels: [label].into_iter().collect(),
             addresses,
@@ -160,6 +161,7 @@ impl Size {
             PolicyTypes::IngressAndEgress => (true, vec![rules.egress]),
         };
         Policy {
+            network: NetworkId::DEFAULT,
             origin: PolicyRef { kind: PolicyKind::NetworkPolicy, namespace: Some(NAMESPACE.into()), name: name.into() },
             tier: Tier::NetworkPolicy,
             rank: 0,

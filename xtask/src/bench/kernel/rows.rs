@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use palisade_kernel::{Frames, Log, LogOptions, Namespace, Nftables};
+use palisade_kernel::{Log, LogOptions, Namespace, Nftables, TableKeeper};
 use palisade_model::Family;
-use palisade_nft::{LOG_GROUP, Ruleset};
+use palisade_nft::{Frames, LOG_GROUP, Ruleset, Table};
 
 use super::changes::Lowered;
 use super::ground::{Ground, TO_SERVER};
@@ -148,7 +148,8 @@ impl Rows {
             Loaded::Nothing => {}
             Loaded::Table(ruleset) => ground.router.run(|| Nftables::open()?.load(ruleset))??,
             Loaded::Agent(ruleset) => ground.router.run(|| {
-                Frames::open()?.replace(&[TO_SERVER.to_owned()].into())?;
+                let frames = Frames { links: [TO_SERVER.to_owned()].into() };
+                TableKeeper::new(Nftables::open()?, Table::Frames).replace(frames.ruleset(None))?;
                 Nftables::open()?.load(ruleset)
             })??,
             Loaded::Foreign(foreign) => foreign.load(&ground.router)?,

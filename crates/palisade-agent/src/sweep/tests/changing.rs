@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use palisade_model::{Endpoint, EndpointId, Model, NodeId, PodName, Readiness, Running};
+use palisade_model::{Endpoint, EndpointId, Model, NetworkId, NodeId, PodName, Readiness, Running};
 
 use super::{model, name};
-use crate::sweep::view::View;
 
 const PODS: usize = 24;
 
@@ -51,6 +50,7 @@ impl Changing {
         let labels = [("app", ["a", "b"][self.number(2)])].into_iter().collect();
         let running = if self.number(8) == 0 { Running::NotSaid } else { Running::Yes };
         let pod = Endpoint {
+            attachment: None,
             name: name(&format!("p{pod:02}")),
             labels,
             addresses: if self.number(8) == 0 { Vec::new() } else { vec![address] },
@@ -61,15 +61,14 @@ impl Changing {
             running,
         };
         let pods = &mut self.model.endpoints;
-        match pods.iter().position(|it| it.name >= pod.name) {
-            Some(at) if pods[at].name == pod.name => pods[at] = pod,
-            Some(at) => pods.insert(at, pod),
-            None => pods.push(pod),
-        }
+        let known = pods.iter_ids().find(|(_, it)| it.name == pod.name).map(|(id, _)| id);
+        let free = (0..=pods.slot_count()).map(EndpointId).find(|it| pods.get(*it).is_none());
+        drop(pods.set(known.or(free).unwrap(), Some(Arc::new(pod))));
     }
 
     pub(in crate::sweep) fn step(&mut self) {
-        let some = self.model.endpoints.len();
+        let pods: Vec<EndpointId> = self.model.endpoints.ids().collect();
+        let some = pods.len();
         match self.number(20) {
             0 => self.model.nodes[1].addresses = vec![self.address()],
             1 => {
@@ -77,29 +76,30 @@ impl Changing {
                 self.model.namespaces.values_mut().for_each(|it| it.labels.set("team", team));
             }
             2..=4 if some > 0 => {
-                let at = self.number(some);
+                let pod = {
+                    let at = self.number(some);
+                    self.model.endpoint(pods[at]).unwrap().name.clone()
+                };
                 let link = format!("link{}", self.number(3));
-                self.links.insert(self.model.endpoints[at].name.clone(), link);
+                self.links.insert(pod, link);
             }
             5..=9 if some > 0 => {
-                let at = self.number(some);
-                drop(self.model.endpoints.remove(at));
+                let pod = pods[self.number(some)];
+                drop(self.model.endpoints.remove(pod));
             }
             _ => self.come(),
         }
     }
 
-    /// As the first node sees it, who has seen it before or not.
-    pub(in crate::sweep) fn view(&self, before: Option<&Arc<View>>) -> Arc<View> {
-        let own = self.model.endpoints.iter().enumerate().filter(|(_, it)| it.node == Some(NodeId(0)));
-        let links = own.filter_map(|(at, it)| Some((EndpointId(at), self.links.get(&it.name)?.clone()))).collect();
-        let model = Arc::new(self.model.clone());
-        Arc::new(before.map_or_else(|| View::of(&model, NodeId(0), &links), |it| View::after(it, &model, NodeId(0), &links)))
+    /// The links of the first node's pods.
+    pub(in crate::sweep) fn links(&self) -> BTreeMap<EndpointId, String> {
+        let own = self.model.endpoints.iter_ids().filter(|(_, it)| it.node == Some(NodeId(0)));
+        own.filter_map(|(id, it)| Some((id, self.links.get(&it.name)?.clone()))).collect()
     }
 
     /// The pod that has an address, and its link.
     pub(in crate::sweep) fn owner(&self, address: IpAddr) -> Option<(PodName, Option<String>)> {
-        let palisade_model::Place::Pod(id) = self.model.place_of(address) else { return None };
+        let palisade_model::Place::Pod(id) = self.model.place_of(NetworkId::DEFAULT, address) else { return None };
         let pod = self.model.endpoint(id)?;
         let link = self.links.get(&pod.name).filter(|_| pod.node == Some(NodeId(0)));
         Some((pod.name.clone(), link.cloned()))

@@ -2,14 +2,14 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
 use palisade_engine::{compile, decide};
-use palisade_kernel::{Answer, Connection, Status, Transport, Tuple};
-use palisade_model::{End, Flow, NodeId, Path, PortProtocol, Protocol, Verdict};
+use palisade_kernel::{Connection, Status, Transport, Tuple};
+use palisade_model::{End, Flow, NetworkId, NodeId, Path, PortProtocol, Protocol, Verdict};
 use palisade_nft::{Ids, NodeView, Unknown, lower};
 
-use super::{address, model, view_of};
+use super::{address, cluster_of, model};
 use crate::denial::DeniedBy;
-use crate::sweep::answers::answers_of;
 use crate::sweep::judge::{Fate, Judge, Opening};
+use crate::sweep::replies::replies_of;
 
 const CLUSTER: &str = "
     node n1 192.0.2.1
@@ -48,11 +48,11 @@ fn direct(source: &str, destination: &str, protocol: u8, ports: Option<(u16, u16
 
 fn fate(cluster: &str, connection: &Connection) -> Fate {
     let model = model(cluster);
-    let view = view_of(&model);
+    let cluster = cluster_of(&model);
     let node = NodeView { node: NodeId(0), links: Default::default(), unknown: Unknown::Open };
     let ruleset = lower(&model, &compile(&model), &node, &mut Ids::default());
     let own = BTreeSet::from([address("192.0.2.1"), address("169.254.1.1")]);
-    Judge::new(&ruleset, &view, &own).fate(&Opening::of(connection)).unwrap()
+    Judge::new(&ruleset, &cluster, &own).fate(&Opening::of(connection)).unwrap()
 }
 
 /// `lives`, `not ours`, or what denies it.
@@ -151,11 +151,11 @@ fn a_fate_is_the_decision_about_the_first_packet() {
             (17, Protocol::Port(PortProtocol::Udp), Some(80)),
             (1, Protocol::Icmp, None),
         ] {
-            let end = |address| End { place: model.place_of(address), address: Some(address) };
-            let flow = Flow { from: end(from), to: end(to), protocol, port, path: Path::Direct };
+            let end = |address| End { place: model.place_of(NetworkId::DEFAULT, address), address: Some(address) };
+            let flow = Flow { network: NetworkId::DEFAULT, from: end(from), to: end(to), protocol, port, path: Path::Direct };
             let connection = direct(&from.to_string(), &to.to_string(), number, port.map(|it| (4000, it)));
             match (fate(CLUSTER, &connection), decide(&model, &flow).verdict) {
-                (Fate::NotOurs, _) => assert!(!view_of(&model).is_own_pod(from) && !view_of(&model).is_own_pod(to)),
+                (Fate::NotOurs, _) => assert!(!cluster_of(&model).is_own_pod(from) && !cluster_of(&model).is_own_pod(to)),
                 (Fate::Lives, verdict) => assert_eq!(verdict, Verdict::Accept, "{flow:?}"),
                 (Fate::Denied(_), verdict) => {
                     assert_eq!(verdict, Verdict::Deny, "{flow:?}");
@@ -167,25 +167,25 @@ fn a_fate_is_the_decision_about_the_first_packet() {
     assert!(denied > 10, "{denied}");
 }
 
-/// Whether datagrams from a pod elsewhere to one of this node are dropped though they may look like answers.
-fn denies_answer(from: &str, to: &str) -> bool {
+/// Whether datagrams from a pod elsewhere to one of this node are dropped though they may look like replies.
+fn denies_reply(from: &str, to: &str) -> bool {
     let model = model(CLUSTER);
-    let view = view_of(&model);
+    let cluster = cluster_of(&model);
     let node = NodeView { node: NodeId(0), links: Default::default(), unknown: Unknown::Open };
     let ruleset = lower(&model, &compile(&model), &node, &mut Ids::default());
-    let answer = Answer::new(SocketAddr::new(address(from), 5000), SocketAddr::new(address(to), 6000), 17);
-    let origin = Judge::new(&ruleset, &view, &BTreeSet::new()).denies_answer(&answer).unwrap();
+    let reply = palisade_nft::Tuple::new(SocketAddr::new(address(from), 5000), SocketAddr::new(address(to), 6000), 17);
+    let origin = Judge::new(&ruleset, &cluster, &BTreeSet::new()).denies_reply(&reply).unwrap();
     origin.inspect(|it| assert!(ruleset.origins.contains_key(it), "{it}")).is_some()
 }
 
 #[test]
-fn an_answer_is_denied_where_neither_end_may_call_the_other() {
+fn a_reply_is_denied_where_neither_end_may_call_the_other() {
     let [a, b, c, d] = ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"];
-    assert!(denies_answer(b, a));
+    assert!(denies_reply(b, a));
     // The call may be answered, or the other end may call.
-    assert!(!denies_answer(b, c) && !denies_answer(d, a) && !denies_answer(d, c));
+    assert!(!denies_reply(b, c) && !denies_reply(d, a) && !denies_reply(d, c));
     // Both on this node, none on it, and somebody of the outside.
-    assert!(!denies_answer(c, a) && !denies_answer(b, d) && !denies_answer("203.0.113.1", a));
+    assert!(!denies_reply(c, a) && !denies_reply(b, d) && !denies_reply("203.0.113.1", a));
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn what_could_be_an_answer_goes_either_way_between_the_ports_that_the_node_sees(
     // By a Service.
     connection.original.destination = address("10.96.0.1");
     let node = BTreeSet::from([address("192.168.0.1")]);
-    let told = |it: &Connection| answers_of(it, &node).iter().map(|it| format!("{} {}", it.from(), it.to())).collect::<Vec<_>>();
+    let told = |it: &Connection| replies_of(it, &node).iter().map(|it| format!("{} {}", it.from(), it.to())).collect::<Vec<_>>();
     assert_eq!(told(&connection), ["10.0.0.2:53 10.0.0.1:4000", "10.0.0.1:4000 10.0.0.2:53"]);
     // Both ends of an association send what keeps it alive, and conntrack begins another with it.
     assert_eq!(told(&Connection { protocol: 132, ..connection.clone() }).len(), 2);

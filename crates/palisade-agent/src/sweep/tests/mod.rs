@@ -2,16 +2,16 @@
 
 pub(super) mod changing;
 mod judge;
-mod view;
+mod touched;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::Arc;
 
-use palisade_model::{EndpointId, Model, NodeId, PodName};
+use palisade_model::{Changes, EndpointId, Model, NodeId, PodName};
 use palisade_testkit::check::snapshot;
 
-use crate::sweep::view::View;
+use crate::cluster::{Cluster, Here};
+use crate::sweep::Touched;
 
 /// A cluster, line by line: `pod NAME NODE ADDRESS LABELS`, `node NAME ADDRESS`, `namespace LABELS`, `in|out NAME LABELS: PEERS PORTS`, where
 /// PEERS are the labels of pods or a CIDR, and PORTS are TCP ports.
@@ -21,14 +21,19 @@ pub(super) fn model(text: &str) -> Model {
 }
 
 /// The cluster as its first node sees it, each of its pods with a link of its name.
-pub(super) fn view(text: &str) -> View {
-    view_of(&model(text))
+pub(super) fn cluster_of(model: &Model) -> Cluster {
+    Cluster::of(model.clone(), NodeId(0), links_of(model))
 }
 
-pub(super) fn view_of(model: &Model) -> View {
-    let own = model.endpoints.iter().enumerate().filter(|(_, it)| it.node == Some(NodeId(0)));
-    let links: BTreeMap<EndpointId, String> = own.map(|(at, it)| (EndpointId(at), it.name.name.to_string())).collect();
-    View::of(&Arc::new(model.clone()), NodeId(0), &links)
+pub(super) fn links_of(model: &Model) -> BTreeMap<EndpointId, String> {
+    let own = model.endpoints.iter_ids().filter(|(_, it)| it.node == Some(NodeId(0)));
+    own.map(|(id, it)| (id, it.name.name.to_string())).collect()
+}
+
+/// Follows the change to another model whose ids mean the same.
+pub(super) fn follow(cluster: &mut Cluster, after: &Model, links: BTreeMap<EndpointId, String>) -> Touched {
+    let changes = Changes::between(cluster.model(), after).starting(cluster.revision());
+    cluster.follow(&changes, Here { node: NodeId(0), links, pod_ranges: after.pod_ranges.clone() }).unwrap()
 }
 
 pub(super) fn address(text: &str) -> IpAddr {

@@ -5,8 +5,6 @@ use palisade_report::v1;
 /// What kind of finding it is. The names are stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EnvironmentKind {
-    /// Our table of frames is not as it should be.
-    FramesChanged,
     /// A table of ours that stands beside the own one only while that is replaced.
     TableLeft,
     XdpProgram,
@@ -39,8 +37,7 @@ pub enum EnvironmentKind {
 }
 
 impl EnvironmentKind {
-    pub const ALL: [EnvironmentKind; 22] = [
-        EnvironmentKind::FramesChanged,
+    pub const ALL: [EnvironmentKind; 21] = [
         EnvironmentKind::TableLeft,
         EnvironmentKind::XdpProgram,
         EnvironmentKind::TcFilter,
@@ -67,7 +64,6 @@ impl EnvironmentKind {
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
-            EnvironmentKind::FramesChanged => "frames-changed",
             EnvironmentKind::TableLeft => "table-left",
             EnvironmentKind::XdpProgram => "xdp-program",
             EnvironmentKind::TcFilter => "tc-filter",
@@ -95,7 +91,6 @@ impl EnvironmentKind {
     /// What it means for policy, and what it does.
     pub(super) fn meaning(self) -> (v1::VerifyWeight, v1::VerifyEffect) {
         match self {
-            EnvironmentKind::FramesChanged => (v1::VerifyWeight::Difference, v1::VerifyEffect::Opens),
             EnvironmentKind::TableLeft | EnvironmentKind::ForwardingOff => (v1::VerifyWeight::Difference, v1::VerifyEffect::Closes),
             EnvironmentKind::LegacyRawTable | EnvironmentKind::LegacyTable | EnvironmentKind::OtherLink | EnvironmentKind::Tunnel => {
                 (v1::VerifyWeight::Note, v1::VerifyEffect::Unknown)
@@ -120,7 +115,6 @@ impl EnvironmentKind {
 
     fn help(self) -> &'static str {
         match self {
-            EnvironmentKind::FramesChanged => "`palisade verify --repair` puts it back",
             EnvironmentKind::TableLeft => "if no change is being made, `palisade verify --repair` takes it away",
             EnvironmentKind::XdpProgram => {
                 "take the program off the link (`ip link set dev LINK xdp off`), or have its owner enforce policy"

@@ -157,7 +157,7 @@ pub(super) const KINDS: &[(&str, Make)] = &[
             "add chain netdev palisade own",
             "add table netdev palisade { flags dormant; }",
         ]);
-        nft(line.to_owned(), &["frames-changed"])
+        nft(line.to_owned(), &["table-missing", "table-dormant", "rule-missing", "rule-added", "chain-added"])
     }),
     ("a table left beside ours", |_, _| {
         nft(

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use palisade_agent::{Agent, Held, verification};
+use palisade_agent::{Held, repair, verification};
 use palisade_engine::compile;
-use palisade_kernel::{Frames, Links, Nftables, set_sysctl};
+use palisade_kernel::{Links, set_sysctl};
 use palisade_model::{EndpointId, Model, NodeId};
 use palisade_nft::{Ids, LinkName, NodeView, PodLinks, Ruleset, Unknown, lower};
 use palisade_report::v1;
@@ -114,15 +114,7 @@ impl Node {
 
     /// Puts back what is wrong with our tables.
     pub(super) fn repair(&self) {
-        self.ground
-            .node
-            .run(|| {
-                Frames::open().unwrap().replace(&self.links.values().cloned().collect()).unwrap();
-                let mut agent = Agent::new(Nftables::open().unwrap());
-                agent.treat_unknown(unknown());
-                agent.apply(&self.model, self.id, self.links.clone()).unwrap();
-            })
-            .unwrap();
+        self.ground.node.run(|| repair(&self.model, &self.view()).unwrap()).unwrap();
     }
 
     /// Runs a line on the node.

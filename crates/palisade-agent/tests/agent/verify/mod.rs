@@ -2,13 +2,14 @@
 
 mod edits;
 mod ground;
+mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use palisade_agent::{Event, Held, links_of, verification};
-use palisade_nft::{At, CtState, Effect, Packet, decode, fare, trace, verify};
+use palisade_nft::{At, CtState, Effect, Packet, Table, decode, fare, trace, verify};
 use palisade_report::{v1, verify_text};
 use palisade_testkit::random::Random;
 
@@ -73,8 +74,8 @@ fn assert_holds(node: &Node, what: &str) {
 
 /// Every packet that is said to fare otherwise does, and where one does, one is said to. Returns what an edit does, in words.
 fn check_packets(node: &Node, held: &Held, what: &str) -> &'static str {
-    let examined = held.examined();
-    let verified = verify(examined.as_ref(), &node.wanted);
+    let examined = held.examined(Table::Own);
+    let verified = verify(Table::Own, examined.as_ref(), Some(&node.wanted));
     let found = examined.unwrap_or_default();
     let mut shown = 0_usize;
     for difference in &verified.differences {
@@ -86,7 +87,7 @@ fn check_packets(node: &Node, held: &Held, what: &str) -> &'static str {
         assert_eq!(trace(&node.wanted, &example.packet).map(|it| it.accepted), Ok(example.wanted.accepted), "{said}");
         // Where all of the table could be read, so does the walk that knows nothing of what others write.
         let bases = found.stances.values().filter(|it| [1, 2].contains(&it.hook)).count();
-        if let (Some(Ok(ruleset)), 2) = (held.table.as_ref().map(decode), bases) {
+        if let (Some(Ok(ruleset)), 2) = (held.tables.get(&Table::Own).map(decode), bases) {
             assert_eq!(trace(&ruleset, &example.packet).map(|it| it.accepted), Ok(example.found.accepted), "{said}");
         }
     }
@@ -120,6 +121,7 @@ fn packets(node: &Node) -> Vec<Packet> {
                         destination,
                         protocol,
                         port,
+                        source_port: None,
                         state,
                         priority: 0,
                         source_is_local: false,

@@ -16,8 +16,8 @@ use std::collections::BTreeSet;
 
 use ipnet::IpNet;
 use palisade_model::{
-    Action, Direction, IpBlock, Model, NamespaceSet, Peer, PeerSet, PerDirection, Policy, PolicyKind, PolicyRef, PortSet, Rule, Shape,
-    Subject, Tier,
+    Action, Direction, IpBlock, Model, NamespaceSet, NetworkId, Peer, PeerSet, PerDirection, Policy, PolicyKind, PolicyRef, PortSet, Rule,
+    Shape, Subject, Tier,
 };
 
 use self::group::{Group, groups};
@@ -153,6 +153,7 @@ impl Writer<'_, '_> {
         }
         let name = self.name(group, names);
         let policy = Policy {
+            network: NetworkId::DEFAULT,
             origin: PolicyRef { kind: PolicyKind::NetworkPolicy, namespace: Some(self.namespace.into()), name },
             shape: Shape::Only,
             tier: Tier::NetworkPolicy,

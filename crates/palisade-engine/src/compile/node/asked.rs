@@ -15,6 +15,15 @@ use crate::compile::rules::{Everyone, Names, namespace_named};
 use crate::compile::selectors::{self, Selectors};
 use crate::unknown::covers_all;
 
+/// How many words are made of what may be long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Listing {
+    /// A count and a digest, where there are many blocks or exceptions.
+    Short,
+    /// All of them.
+    Full,
+}
+
 /// Everything that is asked about.
 #[derive(Debug, Default)]
 pub(super) struct Asked<'m> {
@@ -36,6 +45,7 @@ pub(super) struct Asked<'m> {
     pod_words: Vec<String>,
     node_words: Vec<String>,
     peer_words: Vec<String>,
+    block_words: Vec<String>,
 }
 
 /// What is asked about pods of one namespace from inside of it.
@@ -48,6 +58,8 @@ pub(super) struct Own<'m> {
 /// A rule by what it asks.
 #[derive(Debug)]
 pub(super) struct Asking<'m> {
+    /// Its number among all rules that are asked.
+    pub(super) id: u32,
     pub(super) rule: &'m Rule,
     pub(super) everyone: Everyone,
     /// Conditions on pods of any namespace.
@@ -56,11 +68,21 @@ pub(super) struct Asking<'m> {
     pub(super) all_pods: bool,
     /// Namespace and selector over its pods.
     pub(super) own: Vec<(u32, u32)>,
+    /// In order, each once.
     pub(super) blocks: Vec<u32>,
+    /// Families that one of these holds as a whole, unless it says otherwise.
+    whole: Vec<Family>,
     pub(super) nodes: Vec<u32>,
     pub(super) names: Names,
     /// Names of ports of the destination.
     pub(super) ports: Vec<&'m str>,
+}
+
+impl Asking<'_> {
+    /// Whether one of its blocks holds every address of a family unless it says otherwise.
+    pub(super) fn is_whole(&self, family: Family) -> bool {
+        self.whole.contains(&family)
+    }
 }
 
 impl<'m> Asked<'m> {
@@ -88,6 +110,15 @@ impl<'m> Asked<'m> {
         self.rules.get(first..first + count).unwrap_or(&[])
     }
 
+    /// The rules of all policies that select a pod of the node, by number.
+    pub(super) fn all_rules(&self) -> &[Asking<'m>] {
+        &self.rules
+    }
+
+    pub(super) fn rule_count(&self) -> usize {
+        self.rules.len()
+    }
+
     /// Whether a block holds every address of a family unless it says otherwise.
     pub(super) fn is_whole(&self, block: u32, family: Family) -> bool {
         self.blocks.get(block).is_some_and(|it| it.cidr.prefix_len() == 0 && Family::of(it.cidr.network()) == family)
@@ -105,18 +136,23 @@ impl<'m> Asked<'m> {
         worded("node ", self.node_words.get(index(selector)), selector)
     }
 
-    pub(super) fn block_word(&self, block: u32) -> String {
-        worded("block ", self.blocks.get(block).map(words::block).as_ref(), block)
+    pub(super) fn block_word(&self, block: u32, listing: Listing) -> String {
+        match listing {
+            Listing::Short => worded("block ", self.block_words.get(index(block)), block),
+            Listing::Full => worded("block ", self.blocks.get(block).map(words::block).as_ref(), block),
+        }
     }
 
     fn asking(&mut self, rule: &'m Rule, direction: Direction, namespaces: &FxHashMap<&'m str, u32>) -> Asking<'m> {
         let mut asking = Asking {
+            id: number(self.rules.len()),
             rule,
             everyone: Everyone::No,
             pods: Vec::new(),
             all_pods: false,
             own: Vec::new(),
             blocks: Vec::new(),
+            whole: Vec::new(),
             nodes: Vec::new(),
             names: Names::None,
             ports: Vec::new(),
@@ -135,6 +171,10 @@ impl<'m> Asked<'m> {
             PeerSet::AnyButOwnNode => asking.everyone = Everyone::ButOwnNode,
             PeerSet::Of(peers) => peers.iter().for_each(|it| self.peer(it, namespaces, &mut asking)),
         }
+        asking.blocks.sort_unstable();
+        asking.blocks.dedup();
+        let is_whole = |family: &Family| asking.blocks.iter().any(|it| self.is_whole(*it, *family));
+        asking.whole = [Family::V4, Family::V6].into_iter().filter(is_whole).collect();
         asking
     }
 
@@ -153,7 +193,7 @@ impl<'m> Asked<'m> {
                 asking.own.push((*namespace, selector));
             }
             Peer::Pods { namespaces: NamespaceSet::Matching(namespaces), pods } => asking.pods.push(self.condition(namespaces, pods)),
-            Peer::Networks(blocks) => asking.blocks.extend(blocks.iter().map(|it| self.blocks.intern(it.clone()))),
+            Peer::Networks(blocks) => asking.blocks.extend(blocks.iter().map(|it| self.block(it))),
             Peer::Nodes(selector) => {
                 let id = self.nodes.add(selector, &mut self.symbols, &mut selectors::Asked::default());
                 say(&mut self.node_words, id, || words::selector(selector));
@@ -166,6 +206,17 @@ impl<'m> Asked<'m> {
             // Parts of policies have none.
             Peer::Relative(_) | Peer::Unreadable => {}
         }
+    }
+
+    /// The number of a block. Its exceptions may be written in any order.
+    fn block(&mut self, block: &IpBlock) -> u32 {
+        let mut block = block.clone();
+        block.except.sort_unstable();
+        block.except.dedup();
+        let id = self.blocks.intern(block);
+        let blocks = &self.blocks;
+        say(&mut self.block_words, id, || blocks.get(id).map(words::short_block).unwrap_or_default());
+        id
     }
 
     /// Selectors of namespaces that deviate for some labels.

@@ -2,15 +2,17 @@
 
 use std::net::IpAddr;
 
-use palisade_model::{ContainerPort, End, EndpointId, Family, IpBlock, Labels, Model, NodeId, Place};
+use palisade_model::{ContainerPort, End, EndpointId, Family, Labels, Model, NodeId, Place};
 use rustc_hash::FxHashMap;
 
-use crate::compile::intern::{Interned, Lists, index, number};
+use crate::compile::intern::{Interned, Lists, index};
 use crate::compile::node::Known;
-use crate::compile::node::asked::Asked;
+use crate::compile::node::asked::{Asked, Listing};
+use crate::compile::node::holding::Holding;
 use crate::compile::node::owners::Owner;
-use crate::compile::node::unknown::pieces;
+use crate::compile::node::unknown::PodRanges;
 use crate::compile::node::words;
+use crate::compile::prefixes::NOWHERE;
 use crate::compile::{Compiled, Placed};
 
 /// What all ends of a class have in common. Lists of numbers, each known by its own.
@@ -22,7 +24,7 @@ pub(super) struct Class {
     pub(super) peers: u32,
     /// Nothing, or the number of a namespace of the node and the selectors over its pods that hold.
     pub(super) own: u32,
-    /// Blocks that hold the address, or do not and hold all others of the family.
+    /// The set of the blocks that hold the address.
     pub(super) blocks: u32,
     /// Selectors of nodes that hold.
     pub(super) nodes: u32,
@@ -42,16 +44,29 @@ pub(super) enum ClassKind {
 }
 
 /// The classes of a node.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Classes {
     pub(super) classes: Interned<Class>,
     /// Two ends of each class in different places, or as many as there are.
     pub(super) members: Vec<Vec<End>>,
     pub(super) lists: Lists,
+    pub(super) holding: Holding,
     pub(super) ports: Interned<ContainerPort>,
     /// By owner.
     pub(super) known: Vec<Known>,
     pub(super) ranges: Vec<(IpAddr, IpAddr, u32)>,
+    /// Where in the address space classes of ranges are.
+    pub(super) lying: FxHashMap<u32, Lying>,
+}
+
+/// The widest prefix in which a class of ranges is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lying {
+    prefix: u32,
+    /// How long that is; zero is everywhere.
+    pub(super) length: u16,
+    /// The class of the range around it.
+    pub(super) wider: Option<u32>,
 }
 
 /// What was worked out for numbers of the compiled cluster.
@@ -63,7 +78,6 @@ struct Memory {
     /// By view of a pod, and of a node.
     peers: FxHashMap<u32, u32>,
     nodes: FxHashMap<u32, u32>,
-    blocks: FxHashMap<(u32, Family), u32>,
     ports: FxHashMap<u32, u32>,
     /// By namespace and label set.
     own: FxHashMap<(u32, u32), u32>,
@@ -76,8 +90,6 @@ struct Working<'a, 'm> {
     model: &'m Model,
     compiled: &'a Compiled,
     asked: &'a mut Asked<'m>,
-    /// Blocks that hold all addresses of a family but some.
-    whole: Vec<u32>,
     /// Labels of namespaces by number.
     of_namespaces: Vec<Option<&'m Labels>>,
     known: Memory,
@@ -86,10 +98,10 @@ struct Working<'a, 'm> {
 
 impl Classes {
     pub(super) fn of<'m>(model: &'m Model, compiled: &Compiled, asked: &mut Asked<'m>, node: NodeId, owners: &[Owner]) -> Classes {
-        let count = number(asked.blocks.values().len());
-        let whole = (0..count).filter(|it| asked.is_whole(*it, Family::V4) || asked.is_whole(*it, Family::V6)).collect();
+        let holding = Holding::of(asked, &compiled.parts.prefixes);
         let of_namespaces = of_namespaces(model, compiled);
-        let mut working = Working { model, compiled, asked, whole, of_namespaces, known: Memory::default(), found: Classes::default() };
+        let mut working =
+            Working { model, compiled, asked, of_namespaces, known: Memory::default(), found: Classes::without_members(holding) };
         working.found.lists.intern(&[]);
         working.found.known.reserve(owners.len());
         for owner in owners {
@@ -103,12 +115,27 @@ impl Classes {
             working.found.join(class, End { place: owner.place, address: Some(owner.address) });
             working.found.known.push(Known { address: owner.address, place: owner.place, class: index(class) });
         }
+        let pods = PodRanges::of(&model.pod_ranges);
         for (first, last, prefix) in compiled.parts.prefixes.ranges() {
-            for (first, last, kind) in pieces(first, last, &model.pod_ranges) {
+            for (first, last, kind) in pods.pieces(first, last) {
                 working.range(first, last, kind, prefix);
             }
         }
+        working.nest();
         working.found
+    }
+
+    fn without_members(holding: Holding) -> Classes {
+        Classes {
+            classes: Interned::default(),
+            members: Vec::new(),
+            lists: Lists::default(),
+            holding,
+            ports: Interned::default(),
+            known: Vec::new(),
+            ranges: Vec::new(),
+            lying: FxHashMap::default(),
+        }
     }
 
     fn join(&mut self, class: u32, end: End) {
@@ -121,7 +148,20 @@ impl Classes {
         }
     }
 
-    pub(super) fn words(&self, class: &Class, asked: &Asked<'_>) -> String {
+    /// The words of each class. Those of different classes differ, also where the digests of their blocks are the same.
+    pub(super) fn all_words(&self, asked: &Asked<'_>) -> Vec<String> {
+        let mut all: Vec<String> = self.classes.values().iter().map(|it| self.words(it, asked, Listing::Short)).collect();
+        let mut count: FxHashMap<String, usize> = FxHashMap::default();
+        all.iter().for_each(|it| *count.entry(it.clone()).or_default() += 1);
+        if count.len() < all.len() {
+            for (words, class) in all.iter_mut().zip(self.classes.values()).filter(|(it, _)| count.get(*it).is_some_and(|it| *it > 1)) {
+                *words = self.words(class, asked, Listing::Full);
+            }
+        }
+        all
+    }
+
+    fn words(&self, class: &Class, asked: &Asked<'_>, listing: Listing) -> String {
         let kind = match class.kind {
             ClassKind::Pod => "pod",
             ClassKind::Node => "node",
@@ -131,7 +171,7 @@ impl Classes {
         };
         let list = |id| self.lists.get(id).iter().copied();
         let mut said: Vec<String> = list(class.peers).map(|it| asked.peer_word(it)).collect();
-        said.extend(list(class.blocks).map(|it| asked.block_word(it)));
+        said.extend(self.block_words(class, asked, listing));
         said.extend(list(class.nodes).map(|it| asked.node_word(it)));
         said.extend(list(class.ports).filter_map(|it| self.ports.get(it)).map(|it| format!("port {}", words::port(it))));
         if let [namespace, holding @ ..] = self.lists.get(class.own)
@@ -142,6 +182,18 @@ impl Classes {
             said.extend(own.selectors.iter().filter(deviates).map(|it| asked.own_word(*it)));
         }
         format!("{kind} {} {}", words::family(class.family), words::listed(said))
+    }
+}
+
+impl Classes {
+    /// The blocks that hold a class, or do not and hold all others of the family.
+    fn block_words(&self, class: &Class, asked: &Asked<'_>, listing: Listing) -> Vec<String> {
+        let (blocks, family) = (class.blocks, class.family);
+        let count = self.holding.deviating_count(blocks, family);
+        if listing == Listing::Short && usize::try_from(count).is_ok_and(|it| it > words::SPELT_OUT) {
+            return vec![format!("{count} blocks of digest {:032x}", self.holding.deviating_digest(blocks, family))];
+        }
+        self.holding.deviating_blocks(blocks, family).into_iter().map(|it| asked.block_word(it, listing)).collect()
     }
 }
 
@@ -190,7 +242,7 @@ impl Working<'_, '_> {
             }
         };
         let own = if is_own { self.own(id, placed) } else { 0 };
-        let blocks = self.blocks(foreign.prefix, family);
+        let blocks = self.found.holding.blocks_of(foreign.prefix);
         let class = self.found.classes.intern(Class { kind: ClassKind::Pod, family, peers, own, blocks, nodes: 0, ports });
         if !is_own {
             self.known.pods.insert((owner.seen, family), class);
@@ -253,24 +305,6 @@ impl Working<'_, '_> {
         self.found.lists.intern(&list)
     }
 
-    /// The blocks that a prefix is in, or is not in and all others of the family are.
-    fn blocks(&mut self, prefix: u32, family: Family) -> u32 {
-        if let Some(known) = self.known.blocks.get(&(prefix, family)) {
-            return *known;
-        }
-        let asked = (0..).zip(self.asked.blocks.values());
-        let holds = |it: &(u32, &IpBlock)| self.compiled.parts.prefixes.holds(it.1, prefix);
-        let mut holding: Vec<u32> = asked.filter(holds).map(|it| it.0).collect();
-        let missing = self.whole.iter().filter(|it| self.asked.is_whole(**it, family) && holding.binary_search(it).is_err());
-        let missing: Vec<u32> = missing.copied().collect();
-        holding.retain(|it| !self.asked.is_whole(*it, family));
-        holding.extend(missing);
-        holding.sort_unstable();
-        let blocks = self.found.lists.intern(&holding);
-        self.known.blocks.insert((prefix, family), blocks);
-        blocks
-    }
-
     fn node(&mut self, id: NodeId, kind: ClassKind, owner: &Owner) -> Option<u32> {
         let foreign = self.compiled.foreign.get(owner.seen)?;
         let nodes = match self.known.nodes.get(&foreign.view) {
@@ -283,20 +317,59 @@ impl Working<'_, '_> {
             }
         };
         let family = Family::of(owner.address);
-        let blocks = self.blocks(foreign.prefix, family);
+        let blocks = self.found.holding.blocks_of(foreign.prefix);
         Some(self.found.classes.intern(Class { kind, family, peers: 0, own: 0, blocks, nodes, ports: 0 }))
     }
 
     /// A range of addresses that nobody is known to have. It goes on where the one before ends.
     fn range(&mut self, first: IpAddr, last: IpAddr, kind: ClassKind, prefix: u32) {
         let family = Family::of(first);
-        let blocks = self.blocks(prefix, family);
+        let blocks = self.found.holding.blocks_of(prefix);
         let class = Class { kind, family, peers: 0, own: 0, blocks, nodes: 0, ports: 0 };
         let class = self.found.classes.intern(class);
         self.found.join(class, End { place: Place::Outside, address: Some(first) });
+        let prefix = self.outermost(prefix);
+        let length = self.compiled.parts.prefixes.get(prefix).map_or(0, |it| u16::from(it.prefix_len()) + 1);
+        let lying = self.found.lying.entry(class).or_insert(Lying { prefix, length, wider: None });
+        if length < lying.length {
+            (lying.prefix, lying.length) = (prefix, length);
+        }
         match self.found.ranges.last_mut().filter(|it| it.2 == class && Family::of(it.1) == family) {
             Some(before) => before.1 = last,
             None => self.found.ranges.push((first, last, class)),
         }
+    }
+
+    /// The widest prefix around one that the same blocks hold, up to where others do.
+    fn outermost(&self, mut prefix: u32) -> u32 {
+        let (prefixes, holding) = (&self.compiled.parts.prefixes, &self.found.holding);
+        while prefix != NOWHERE && holding.blocks_of(prefixes.wider(prefix)) == holding.blocks_of(prefix) {
+            prefix = prefixes.wider(prefix);
+        }
+        prefix
+    }
+
+    /// Notes which class of ranges lies around which.
+    fn nest(&mut self) {
+        let found: Vec<(u32, u32)> = self.found.lying.keys().filter_map(|class| Some((*class, self.around(*class)?))).collect();
+        for (class, wider) in found {
+            self.found.lying.entry(class).and_modify(|it| it.wider = Some(wider));
+        }
+    }
+
+    /// The class of the next wider prefix in which some address has one.
+    fn around(&self, id: u32) -> Option<u32> {
+        let (class, lying) = (self.found.classes.get(id)?, self.found.lying.get(&id)?);
+        let mut prefix = lying.prefix;
+        while prefix != NOWHERE {
+            prefix = self.compiled.parts.prefixes.wider(prefix);
+            let wider = self.found.classes.id_of(&Class { blocks: self.found.holding.blocks_of(prefix), ..*class });
+            // It may be one that only lies in narrower prefixes elsewhere.
+            let found = wider.filter(|it| *it != id && self.found.lying.get(it).is_some_and(|it| it.length < lying.length));
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
     }
 }

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 use crate::compile::intern::index;
 use crate::compile::node::asked::{Asked, Asking};
-use crate::compile::node::classes::{Class, ClassKind, Classes};
+use crate::compile::node::classes::{Class, ClassKind, Classes, Lying};
 use crate::compile::rules::{Everyone, Names};
 
 /// Whether the peers of a rule match.
@@ -41,6 +41,7 @@ pub(super) struct Matching<'a, 'm> {
     peers: FxHashMap<u32, Vec<u32>>,
     /// By namespace and selector.
     own: FxHashMap<(u32, u32), Vec<u32>>,
+    /// Classes by number of the rule that names a block with them, or a block without them that holds the whole family.
     blocks: FxHashMap<u32, Vec<u32>>,
     nodes: FxHashMap<u32, Vec<u32>>,
     ports: FxHashMap<&'a str, Vec<u32>>,
@@ -55,7 +56,8 @@ impl<'a, 'm> Matching<'a, 'm> {
         for (class, id) in classes.classes.values().iter().zip(0..) {
             let list = |of| classes.lists.get(of).iter().copied();
             list(class.peers).for_each(|it| matching.peers.entry(it).or_default().push(id));
-            list(class.blocks).for_each(|it| matching.blocks.entry(it).or_default().push(id));
+            let by_blocks = classes.holding.deviating_rules(class.blocks, class.family);
+            by_blocks.into_iter().for_each(|it| matching.blocks.entry(it).or_default().push(id));
             list(class.nodes).for_each(|it| matching.nodes.entry(it).or_default().push(id));
             if let [namespace, holding @ ..] = classes.lists.get(class.own) {
                 holding.iter().for_each(|it| matching.own.entry((*namespace, *it)).or_default().push(id));
@@ -79,7 +81,7 @@ impl<'a, 'm> Matching<'a, 'm> {
     /// Whether a rule matches those of a group that nothing it asks about picks out.
     pub(super) fn unless_picked(&self, rule: &Asking<'_>, (kind, family): Group) -> Hit {
         let pods = || kind == ClassKind::Pod && rule.pods.iter().any(|it| self.asked.peers.default_of(*it));
-        let blocks = || rule.blocks.iter().any(|it| self.asked.is_whole(*it, family));
+        let blocks = || rule.is_whole(family);
         if rule.everyone == Everyone::No && kind == ClassKind::UnknownPod {
             return hit_unknown(rule, blocks());
         }
@@ -88,6 +90,11 @@ impl<'a, 'm> Matching<'a, 'm> {
 
     /// Whether a rule matches a class.
     pub(super) fn hit(&self, rule: &Asking<'_>, class: &Class, direction: Direction) -> Hit {
+        self.hit_if(rule, class, direction, || self.classes.holding.is_named(class.blocks, rule.id))
+    }
+
+    /// The same for a caller that knows whether one of the rule's blocks holds the class.
+    fn hit_if(&self, rule: &Asking<'_>, class: &Class, direction: Direction, in_blocks: impl Fn() -> bool) -> Hit {
         match rule.everyone {
             Everyone::Yes => return Hit::Yes,
             Everyone::ButOwnNode if direction == Direction::Ingress && class.kind == ClassKind::OwnNode => return Hit::No,
@@ -100,7 +107,6 @@ impl<'a, 'm> Matching<'a, 'm> {
             [namespace, holding @ ..] => rule.own.iter().any(|(of, it)| of == namespace && holding.binary_search(it).is_ok()),
             [] => false,
         };
-        let in_blocks = || rule.blocks.iter().any(|it| self.asked.is_whole(*it, class.family) != among(class.blocks, it));
         let of_kind = match class.kind {
             ClassKind::Pod => pods() || own(),
             ClassKind::Node | ClassKind::OwnNode => rule.nodes.iter().any(|it| among(class.nodes, it)),
@@ -130,14 +136,14 @@ impl<'a, 'm> Matching<'a, 'm> {
             }
             // A class that a default leaves out may be in by something else.
             let inverted = rule.pods.iter().filter(|it| self.asked.peers.default_of(**it)).filter_map(|it| self.peers.get(it));
-            let blocks = rule.blocks.iter().filter_map(|it| self.blocks.get(it));
-            for id in inverted.chain(blocks).flatten() {
-                let Some(class) = self.class(*id) else { continue };
-                let hit = self.hit(rule, class, direction);
-                if hit != self.unless_picked(rule, (class.kind, class.family)) {
-                    picked.push((*id, at, hit));
-                }
-            }
+            let inverted = inverted.flatten().filter_map(|id| self.class(*id).map(|it| (*id, it, self.hit(rule, it, direction))));
+            let blocks = self.blocks.get(&rule.id).into_iter().flatten();
+            let blocks = blocks.filter_map(|id| {
+                let class = self.class(*id)?;
+                Some((*id, class, self.hit_if(rule, class, direction, || !rule.is_whole(class.family))))
+            });
+            let deviates = |it: &(u32, &Class, Hit)| it.2 != self.unless_picked(rule, (it.1.kind, it.1.family));
+            picked.extend(inverted.chain(blocks).filter(deviates).map(|(id, _, hit)| (id, at, hit)));
         }
         // Where it matches unless something picks out, ports pick out, too.
         if direction == Direction::Egress {
@@ -148,6 +154,10 @@ impl<'a, 'm> Matching<'a, 'm> {
                 }
             }
         }
+    }
+
+    pub(super) fn lying(&self, class: u32) -> Option<&'a Lying> {
+        self.classes.lying.get(&class)
     }
 
     pub(super) fn members(&self, class: u32) -> &'a [End] {

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use palisade_model::{ContainerPort, Direction, End, Family, Model, Path, PerDirection, Place, Policy, Tier};
 use rustc_hash::FxHashMap;
 
+use crate::applying::isolates;
 use crate::compile::intern::{index, number};
 use crate::compile::node::asked::{Asked, Asking};
 use crate::compile::node::classes::{ClassKind, Classes};
@@ -19,7 +20,7 @@ pub(super) fn meet<'m>(model: &'m Model, asked: &Asked<'m>, classes: Classes, se
     let [egress, ingress] = Direction::BOTH.map(|direction| Programs::of(model, &matching, asked, &classes, selected, direction));
     let subjects = selected.locals.iter().zip(egress.of_local.iter().zip(&ingress.of_local));
     OnNode {
-        classes: classes.classes.values().iter().map(|it| classes.words(it, asked)).collect(),
+        classes: classes.all_words(asked),
         known: classes.known,
         ranges: classes.ranges.iter().map(|(first, last, class)| (*first, *last, index(*class))).collect(),
         subjects: subjects.map(|(local, (egress, ingress))| (local.address, PerDirection { egress: *egress, ingress: *ingress })).collect(),
@@ -91,10 +92,11 @@ impl<'m> Programs<'m> {
             of_local.push(at);
         }
         let main = main_family(selected);
+        let contents = contents(policies.values().flatten(), direction);
         let programs = found.into_iter().filter_map(|((list, itself, ports), subjects)| {
             let rulings = policies.get(&list)?;
             let isolating = isolating(rulings, direction);
-            Programmer { matching, rulings, isolating, direction, subjects: &subjects, main }.program(&itself, &ports)
+            Programmer { matching, rulings, contents: &contents, isolating, direction, subjects: &subjects, main }.program(&itself, &ports)
         });
         Programs { programs: programs.collect(), of_local }
     }
@@ -134,10 +136,20 @@ fn rules<'s, 'm>(rulings: &'s [Ruling<'_, 'm>]) -> impl Iterator<Item = (u32, &'
     rulings.iter().flat_map(|it| (it.first..).zip(it.rules))
 }
 
+/// What policies say, in words. Many programs may share a policy, and that may be long.
+type Contents = FxHashMap<*const Policy, String>;
+
+fn contents<'s, 'm: 's>(rulings: impl Iterator<Item = &'s Ruling<'s, 'm>>, direction: Direction) -> Contents {
+    let mut contents = Contents::default();
+    for policy in rulings.map(|it| it.policy) {
+        contents.entry(std::ptr::from_ref(policy)).or_insert_with(|| words::content(policy, direction));
+    }
+    contents
+}
+
 /// The NetworkPolicies among some.
 fn isolating<'m>(rulings: &[Ruling<'_, 'm>], direction: Direction) -> Rc<[&'m Policy]> {
-    let isolates = |it: &&Policy| it.tier == Tier::NetworkPolicy && *it.isolates.of(direction);
-    rulings.iter().map(|it| it.policy).filter(isolates).collect()
+    rulings.iter().map(|it| it.policy).filter(|it| isolates(it, direction)).collect()
 }
 
 /// What cluster policy does to a pod that meets itself. NetworkPolicies do nothing.
@@ -183,6 +195,7 @@ fn main_family(selected: &Selected<'_>) -> Family {
 struct Programmer<'s, 'a, 'm> {
     matching: &'s Matching<'a, 'm>,
     rulings: &'s [Ruling<'a, 'm>],
+    contents: &'s Contents,
     isolating: Rc<[&'m Policy]>,
     direction: Direction,
     /// Two pods that have it, or the only one.
@@ -218,9 +231,30 @@ impl<'m> Programmer<'_, '_, 'm> {
             self.own_node(*class, &mut met);
         }
         let rest = self.others(&picked, &defaults, &mut met, subject);
+        let wider = self.wider(&met, rest);
         let words = self.words(itself, ports);
         let itself = self.between(subject, subject, Path::Service, itself);
-        Some(NodeProgram { words, itself, meetings: met.meetings, rest, classes: met.classes })
+        Some(NodeProgram { words, itself, meetings: met.meetings, rest, classes: met.classes, wider })
+    }
+
+    /// Of each meeting the one around it: the next wider one of the widest of its classes.
+    fn wider(&self, met: &Met<'m>, rest: usize) -> Vec<Option<usize>> {
+        let of_class: FxHashMap<usize, usize> = met.classes.iter().copied().collect();
+        let of_class = |class: u32| of_class.get(&index(class)).copied().unwrap_or(rest);
+        // The length of the widest prefix of each, the class that has it, and the meeting around it.
+        let mut widest: Vec<Option<(u16, u32, Option<usize>)>> = vec![None; met.meetings.len()];
+        for (class, meeting) in met.classes.iter().map(|(class, meeting)| (number(*class), *meeting)) {
+            let Some(mut lying) = self.matching.lying(class) else { continue };
+            // Classes that only other programs tell apart may lie between.
+            while let Some(around) = lying.wider.filter(|it| of_class(*it) == meeting).and_then(|it| self.matching.lying(it)) {
+                lying = around;
+            }
+            let found = (lying.length, class, lying.wider.map(of_class));
+            if let Some(known) = widest.get_mut(meeting).filter(|it| it.is_none_or(|it| (found.0, found.1) < (it.0, it.1))) {
+                *known = Some(found);
+            }
+        }
+        widest.into_iter().map(|it| it?.2).collect()
     }
 
     /// SPEC: semantics 1.8.
@@ -238,13 +272,17 @@ impl<'m> Programmer<'_, '_, 'm> {
     fn picked_out(&self, picked: &[Picked], defaults: &FxHashMap<Group, Vec<(u32, Hit)>>, met: &mut Met<'m>) {
         let Some((id, ..)) = picked.first() else { return };
         let Some(class) = self.matching.class(*id) else { return };
-        let mut hits = defaults.get(&(class.kind, class.family)).cloned().unwrap_or_default();
-        for (_, at, hit) in picked {
-            match hits.binary_search_by_key(at, |it| it.0) {
-                Ok(place) => hits.get_mut(place).into_iter().for_each(|it| it.1 = *hit),
-                Err(place) => hits.insert(place, (*at, *hit)),
-            }
+        let defaults = defaults.get(&(class.kind, class.family)).map_or(&[][..], Vec::as_slice);
+        let mut hits: Vec<(u32, Hit)> = Vec::with_capacity(defaults.len() + picked.len());
+        let mut left = defaults.iter().copied().peekable();
+        // Of several answers for one rule the last and surest counts.
+        for of_rule in picked.chunk_by(|a, b| a.1 == b.1) {
+            let Some((_, at, hit)) = of_rule.last() else { continue };
+            hits.extend(std::iter::from_fn(|| left.next_if(|it| it.0 < *at)));
+            left.next_if(|it| it.0 == *at);
+            hits.push((*at, *hit));
         }
+        hits.extend(left);
         hits.retain(|(_, hit)| *hit != Hit::No);
         self.listed(*id, Hits { ports: self.ports(&hits, *id), rules: hits, caller: Caller::of(class.kind) }, met);
     }
@@ -353,7 +391,8 @@ impl<'m> Programmer<'_, '_, 'm> {
         for ruling in self.rulings {
             let policy = words::policy(&ruling.policy.origin, ruling.part);
             rules.extend(ruling.matching(&itself.rules).into_iter().map(|(it, hit)| format!("{policy} {} {}", it.rule.index, hit.word())));
-            policies.push(format!("{policy} {}", words::content(ruling.policy, self.direction)));
+            let content = self.contents.get(&std::ptr::from_ref(ruling.policy)).map_or("", String::as_str);
+            policies.push(format!("{policy} {content}"));
         }
         let ports = words::listed(ports.iter().map(words::port).collect());
         let of_itself = words::listed(itself.ports.iter().filter_map(|it| self.matching.port(*it)).map(words::port).collect());

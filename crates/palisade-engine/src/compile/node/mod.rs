@@ -9,9 +9,11 @@
 mod asked;
 mod classes;
 mod hits;
+pub(crate) mod holding;
 mod meetings;
 mod owners;
 mod selected;
+pub(crate) mod sets;
 mod unknown;
 mod words;
 
@@ -67,6 +69,8 @@ pub struct NodeProgram<'m> {
     pub rest: usize,
     /// Places of classes and of their meetings.
     pub classes: Vec<(usize, usize)>,
+    /// Of each meeting the place of the one of the range of addresses around its own, if there is such a range. Never in a circle.
+    pub wider: Vec<Option<usize>>,
 }
 
 /// A pod of the node and another end that stand for all that fare like them.
@@ -85,7 +89,7 @@ pub struct Meeting<'m> {
 }
 
 impl Compiled {
-    /// What a node has to tell apart. `model` is what was compiled.
+    /// What a node has to tell apart. `model` is what was compiled: one network alone, see `Model::on_network`.
     pub fn on_node<'m>(&'m self, model: &'m Model, node: NodeId) -> OnNode<'m> {
         self.told_apart(model, node, Baseline::WhereAsked)
     }

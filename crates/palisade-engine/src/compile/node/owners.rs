@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use palisade_model::{EndpointId, Model, NodeId, Place};
 
-use crate::compile::intern::{index, number};
+use crate::compile::intern::index;
 use crate::compile::{At, Compiled};
 
 /// An address and who has it.
@@ -21,8 +21,8 @@ pub(super) fn owners(model: &Model, compiled: &Compiled) -> Vec<Owner> {
     let owner = |place, at: &At| Some(Owner { address: at.address?, place, seen: at.foreign });
     let pods =
         compiled.pods.iter().flat_map(|(id, pod)| pod.seen.iter().filter_map(move |it| owner(Place::Pod(EndpointId(index(id))), it)));
-    let nodes = compiled.nodes.iter().enumerate();
-    let nodes = nodes.flat_map(|(id, node)| node.seen.iter().filter_map(move |it| owner(Place::Node(NodeId(id)), it)));
+    let nodes = compiled.nodes.iter();
+    let nodes = nodes.flat_map(|(id, node)| node.seen.iter().filter_map(move |it| owner(Place::Node(NodeId(index(id))), it)));
     let claims: Vec<Owner> = pods.chain(nodes).collect();
     let mut four: Vec<(u32, u32)> = Vec::new();
     let mut six: Vec<(u128, u32)> = Vec::new();
@@ -39,19 +39,10 @@ pub(super) fn owners(model: &Model, compiled: &Compiled) -> Vec<Owner> {
     for at in in_order {
         let Some(claim) = claims.get(index(at)) else { continue };
         match owners.last_mut().filter(|it| it.address == claim.address) {
-            Some(known) if rank(model, claim.place) < rank(model, known.place) => *known = *claim,
+            Some(known) if model.claim_order(claim.place, known.place).is_lt() => *known = *claim,
             Some(_) => {}
             None => owners.push(*claim),
         }
     }
     owners
-}
-
-/// SPEC: semantics 1.12: a pod before a node, and of two pods the one that runs.
-fn rank(model: &Model, place: Place) -> impl Ord + use<> {
-    match place {
-        Place::Pod(id) => (0, model.endpoint(id).map(|it| (it.running, it.readiness)), number(id.0)),
-        Place::Node(id) => (1, None, number(id.0)),
-        Place::Outside => (2, None, 0),
-    }
 }

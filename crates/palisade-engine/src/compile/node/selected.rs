@@ -2,9 +2,10 @@
 
 use std::net::IpAddr;
 
-use palisade_model::{Direction, EndpointId, Model, NamespaceSet, NodeId, PerDirection, Place, Policy, Rule, Subject, Tier};
+use palisade_model::{Direction, EndpointId, Model, NamespaceSet, NodeId, PerDirection, Place, Policy, Rule, SharedList, Subject, Tier};
 use rustc_hash::FxHashMap;
 
+use crate::applying::{has_a_say, isolates};
 use crate::compile::Compiled;
 use crate::compile::intern::{Lists, index, number};
 use crate::compile::node::owners::Owner;
@@ -45,7 +46,7 @@ pub(super) struct Selected<'m> {
 /// The policies of a model that compare nothing, and after them the parts of those that do.
 #[derive(Debug)]
 struct Policies<'m> {
-    whole: &'m [Policy],
+    whole: &'m SharedList<Policy>,
     relations: &'m Relations,
     parts: Vec<&'m Part>,
 }
@@ -138,16 +139,11 @@ impl<'m> Selected<'m> {
     }
 }
 
-/// SPEC: semantics 0, step 4: where a NetworkPolicy isolates, Baseline is not asked.
+/// The policies among some that can decide about the pods that all of them select, in the order in which they are asked.
 fn having_a_say(policies: &Policies<'_>, selecting: &[u32], direction: Direction, baseline: Baseline) -> Vec<u32> {
     let mut say: Vec<(u32, &Policy)> = selecting.iter().filter_map(|at| Some((*at, policies.get(*at)?))).collect();
-    let isolates = |it: &Policy| it.tier == Tier::NetworkPolicy && *it.isolates.of(direction);
-    let isolated = baseline == Baseline::WhereAsked && say.iter().any(|(_, it)| isolates(it));
-    say.retain(|(_, it)| match it.tier {
-        Tier::Admin => !it.rules.of(direction).is_empty(),
-        Tier::NetworkPolicy => isolates(it),
-        Tier::Baseline => !isolated && !it.rules.of(direction).is_empty(),
-    });
+    let isolated = baseline == Baseline::WhereAsked && say.iter().any(|(_, it)| isolates(it, direction));
+    say.retain(|(_, it)| has_a_say(it, direction, || isolated));
     say.sort_by(|(_, a), (_, b)| {
         a.tier.cmp(&b.tier).then_with(|| match a.tier {
             Tier::Admin | Tier::Baseline => by_rank(a, b),

@@ -27,6 +27,23 @@ pub(super) fn block(block: &IpBlock) -> String {
     format!("{} except ({})", block.cidr, listed(block.except.iter().map(ToString::to_string).collect()))
 }
 
+/// A block with so many exceptions at most is spelt out in the words of classes, and so are so many blocks; more of them are a count and a digest.
+pub(super) const SPELT_OUT: usize = 8;
+
+/// The same for the words of classes, of which there may be as many as there are blocks.
+pub(super) fn short_block(block: &IpBlock) -> String {
+    match block.except.len() {
+        0..=SPELT_OUT => self::block(block),
+        count => format!("{} except {count} of digest {:032x}", block.cidr, digest(&self::block(block))),
+    }
+}
+
+/// FNV-1a with 128 bits.
+pub(super) fn digest(words: &str) -> u128 {
+    let step = |hash: u128, byte: u8| (hash ^ u128::from(byte)).wrapping_mul(0x0100_0000_0000_0000_0000_013b);
+    words.bytes().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, step)
+}
+
 pub(super) fn port(port: &ContainerPort) -> String {
     format!("{:?} {}/{}", port.name.as_deref().unwrap_or_default(), port.protocol, port.port)
 }

@@ -20,19 +20,25 @@ const LENGTH: usize = 8;
 struct Both {
     real: Nftables,
     fake: Fake,
+    table: Table,
 }
 
 impl Both {
     fn new() -> Both {
+        Both::of(Table::Own)
+    }
+
+    /// With one of our tables.
+    fn of(table: Table) -> Both {
         let mut links = Links::open().unwrap();
         LINKS.iter().for_each(|it| links.add_bridge(it).unwrap());
-        Both { real: Nftables::open().unwrap(), fake: Fake::new() }
+        Both { real: Nftables::open().unwrap(), fake: Fake::new(), table }
     }
 
     /// Commits to both, and gives what they agree on.
     fn commit(&mut self, transaction: &Transaction) -> Result<(), Vec<Refusal>> {
         let [real, fake] = self.answers(transaction);
-        assert_eq!(fake, real, "the fake's and the kernel's answer to {transaction:#?}\nwith {:#?}", self.real.dump());
+        assert_eq!(fake, real, "the fake's and the kernel's answer to {transaction:#?}\nwith {:#?}", self.real.dump_of(self.table));
         real
     }
 
@@ -42,7 +48,7 @@ impl Both {
     }
 
     fn compare(&mut self, transaction: &Transaction) {
-        let (real, fake) = (self.real.dump(), self.fake.dump());
+        let (real, fake) = (self.real.dump_of(self.table), self.fake.dump_of(self.table));
         assert!(real.is_ok(), "{real:?} after {transaction:#?}");
         assert_eq!(fake, real, "the fake's and the kernel's table after {transaction:#?}");
     }
@@ -57,22 +63,37 @@ fn refusals(error: KernelError) -> Vec<Refusal> {
 
 #[test]
 fn every_change_of_every_object_in_every_state_is_answered_alike() {
+    check_each(Table::Own);
+}
+
+#[test]
+fn every_change_of_blocked_replies_is_answered_alike() {
+    check_each(Table::Replies);
+}
+
+#[test]
+fn every_change_of_frames_is_answered_alike() {
+    check_each(Table::Frames);
+}
+
+fn check_each(table: Table) {
+    let (full, changes) = (full(table), changes(table));
     in_netns(|| {
-        let mut both = Both::new();
+        let mut both = Both::of(table);
         let mut met: BTreeMap<(&str, String), usize> = BTreeMap::new();
         let mut differ = Vec::new();
-        for state in [None, Some(Ruleset::default()), Some(full())] {
-            let prepare = state.as_ref().map_or_else(Transaction::unload, Transaction::load);
+        for state in [None, Some(Ruleset::default()), Some(full.clone())] {
+            let prepare = state.as_ref().map_or_else(|| Transaction::unload_of(table), |it| Transaction::load_into(table, it));
             both.commit(&prepare).unwrap();
             both.compare(&prepare);
             let mut objects = BTreeSet::new();
-            for change in changes() {
-                let verb = verb(&change);
+            for change in &changes {
+                let verb = verb(change);
                 // Without chains and maps one change of each is enough.
-                if state != Some(full()) && !objects.insert((verb, object(&change).to_owned())) {
+                if state.as_ref() != Some(&full) && !objects.insert((verb, object(change).to_owned())) {
                     continue;
                 }
-                let transaction = Transaction { table: Table::Own, changes: vec![change] };
+                let transaction = Transaction { table, changes: vec![change.clone()] };
                 let [real, fake] = both.answers(&transaction);
                 if real != fake {
                     differ.push(format!("{transaction:?}: the kernel {real:?}, the fake {fake:?}"));
@@ -94,7 +115,8 @@ fn every_change_of_every_object_in_every_state_is_answered_alike() {
         for ((verb, answer), count) in &met {
             say(&format!("{verb}: {answer}: {count}"));
         }
-        for verb in VERBS {
+        let offered: BTreeSet<&str> = changes.iter().map(verb).collect();
+        for verb in offered {
             assert!(met.contains_key(&(verb, "done".to_owned())), "{verb} was never done");
             let refused = met.keys().any(|(it, answer)| *it == verb && answer != "done");
             assert_eq!(refused, !["delete table", "flush table"].contains(&verb), "{verb} and its refusals");
@@ -102,22 +124,6 @@ fn every_change_of_every_object_in_every_state_is_answered_alike() {
         assert!(differ.is_empty(), "{} differ:\n{}", differ.len(), differ.join("\n"));
     });
 }
-
-const VERBS: [&str; 13] = [
-    "add table",
-    "delete table",
-    "add chain",
-    "flush table",
-    "delete chain",
-    "add devices",
-    "delete devices",
-    "flush chain",
-    "append rule",
-    "add map",
-    "delete map",
-    "add elements",
-    "delete elements",
-];
 
 fn verb(change: &Change) -> &'static str {
     match change {
@@ -149,42 +155,46 @@ fn object(change: &Change) -> &str {
 
 #[test]
 fn random_transactions_are_answered_alike() {
-    check_random(&changes(), usize::MAX);
+    for table in [Table::Own, Table::Replies, Table::Frames] {
+        check_random(table, &changes(table), usize::MAX);
+    }
 }
 
 #[test]
 fn random_ranges_are_answered_alike() {
-    let mut changes = changes();
+    let mut changes = changes(Table::Own);
     changes.retain(|it| matches!(it, Change::AddElements { .. } | Change::DeleteElements { .. }) && object(it) == "net4");
     // Of a range that is refused one half may be done, and what comes after it meets that.
-    check_random(&changes, 1);
+    check_random(Table::Own, &changes, 1);
 }
 
 #[test]
 fn random_devices_are_answered_alike() {
-    let mut changes = changes();
-    changes.retain(|it| ["at-links", "at-another"].contains(&object(it)) && !matches!(it, Change::AppendRule { .. }));
-    check_random(&changes, usize::MAX);
+    for table in [Table::Own, Table::Frames] {
+        let mut changes = changes(table);
+        changes.retain(|it| ["at-links", "at-another"].contains(&object(it)) && !matches!(it, Change::AppendRule { .. }));
+        check_random(table, &changes, usize::MAX);
+    }
 }
 
 /// Compares so many refusals of each transaction.
-fn check_random(changes: &[Change], compared: usize) {
+fn check_random(table: Table, changes: &[Change], compared: usize) {
     in_netns(|| {
-        let mut both = Both::new();
+        let mut both = Both::of(table);
         let (mut done, mut refused) = (0, 0);
         for seed in 0..SEQUENCES {
             let mut random = Random::new(seed);
-            let start = if random.percent(80) { Transaction::load(&full()) } else { Transaction::unload() };
+            let start = if random.percent(80) { Transaction::load_into(table, &full(table)) } else { Transaction::unload_of(table) };
             both.commit(&start).unwrap();
             for _ in 0..LENGTH {
-                let transaction = pick(&mut random, changes, &both.fake);
+                let transaction = pick(&mut random, table, changes, &both.fake);
                 let [real, fake] = both.answers(&transaction).map(|it| {
                     it.map_err(|mut refusals| {
                         refusals.truncate(compared);
                         refusals
                     })
                 });
-                assert_eq!(fake, real, "the fake's and the kernel's answer to {transaction:#?}\nwith {:#?}", both.real.dump());
+                assert_eq!(fake, real, "the fake's and the kernel's answer to {transaction:#?}\nwith {:#?}", both.real.dump_of(table));
                 match real {
                     Ok(()) => done += 1,
                     Err(_) => refused += 1,
@@ -197,9 +207,9 @@ fn check_random(changes: &[Change], compared: usize) {
 }
 
 /// Some changes. Of those at random most are refused, so often enough others are picked until they are not.
-fn pick(random: &mut Random, changes: &[Change], fake: &Fake) -> Transaction {
+fn pick(random: &mut Random, table: Table, changes: &[Change], fake: &Fake) -> Transaction {
     let attempts = if random.percent(70) { 50 } else { 1 };
-    let mut transaction = Transaction::default();
+    let mut transaction = Transaction { table, changes: Vec::new() };
     for _ in 0..attempts {
         let count = random.between(1, 4);
         transaction.changes = (0..count).map(|_| random.pick(changes).unwrap().clone()).collect();
@@ -226,12 +236,12 @@ fn a_range_that_was_put_over_a_deleted_one_cannot_be_deleted_at_once() {
     let (old, new) = (range("10.0.0.0", "10.0.0.255"), range("10.0.0.128", "10.0.1.255"));
     in_netns(|| {
         let mut both = Both::new();
-        both.commit(&Transaction::load(&full())).unwrap();
+        both.commit(&Transaction::load(&full(Table::Own))).unwrap();
         let refusal = Refusal { object: Object::Elements(map()), errno: Errno::ENOENT };
         let at_once = Transaction { table: Table::Own, changes: vec![delete(old.clone()), add(new.clone()), delete(new.clone())] };
         let answers = both.answers(&at_once);
         assert_eq!(answers, [Err(vec![refusal]), Ok(())]);
-        both.commit(&Transaction::load(&full())).unwrap();
+        both.commit(&Transaction::load(&full(Table::Own))).unwrap();
         for changes in [vec![delete(old), add(new.clone())], vec![delete(new)]] {
             let transaction = Transaction { table: Table::Own, changes };
             both.commit(&transaction).unwrap();
@@ -249,7 +259,7 @@ fn some_overlaps_with_a_range_to_the_last_address_are_refused_by_the_fake_alone(
     in_netns(|| {
         let mut both = Both::new();
         for (first, second, at) in cases {
-            both.commit(&Transaction::load(&full())).unwrap();
+            both.commit(&Transaction::load(&full(Table::Own))).unwrap();
             both.commit(&Transaction { table: Table::Own, changes: vec![first] }).unwrap();
             let object = Object::Elements("net4".to_owned());
             let refusal = Refusal { object: object.clone(), errno: Errno::EEXIST };
@@ -258,7 +268,7 @@ fn some_overlaps_with_a_range_to_the_last_address_are_refused_by_the_fake_alone(
             assert_eq!(both.real.dump(), Err(KernelError::Foreign { object, what }));
         }
         // The other way round it is seen.
-        both.commit(&Transaction::load(&full())).unwrap();
+        both.commit(&Transaction::load(&full(Table::Own))).unwrap();
         both.commit(&Transaction { table: Table::Own, changes: vec![open()] }).unwrap();
         both.commit(&Transaction { table: Table::Own, changes: vec![add("192.0.2.8", "192.0.2.9")] }).unwrap_err();
     });

@@ -1,14 +1,14 @@
 //! A few objects of every kind, and every change of them.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use palisade_nft::{
     Address, AddressSet, Chain, Change, CtState, DataMap, End, Hook, IntervalMap, Layout, LinkName, Map, MapKind, Match, PairSet, Rule,
-    Ruleset, SourceSet, Statement, Value, Verdict, VerdictMap,
+    Ruleset, SourceSet, Statement, Table, Tuple, TupleKey, TupleMap, Value, Verdict, VerdictMap,
 };
 
-const KINDS: [MapKind; 11] = [
+const KINDS: [MapKind; 15] = [
     MapKind::Data(Address::V4),
     MapKind::Data(Address::V6),
     MapKind::Interval(Address::V4),
@@ -20,7 +20,38 @@ const KINDS: [MapKind; 11] = [
     MapKind::Sources(Address::V6),
     MapKind::Addresses(Address::V4),
     MapKind::Addresses(Address::V6),
+    MapKind::Tuples(Address::V4, TupleKey::Ports),
+    MapKind::Tuples(Address::V6, TupleKey::Ports),
+    MapKind::Tuples(Address::V4, TupleKey::Protocol),
+    MapKind::Tuples(Address::V6, TupleKey::Protocol),
 ];
+
+/// The kinds of maps that a table is tried with.
+fn kinds(table: Table) -> Vec<MapKind> {
+    let in_replies = |it: &MapKind| matches!(it, MapKind::Tuples(..) | MapKind::Numbers | MapKind::Sources(_));
+    match table {
+        Table::Own | Table::Next | Table::Again | Table::Audit | Table::UnknownPods => KINDS.to_vec(),
+        Table::Replies => KINDS.into_iter().filter(in_replies).collect(),
+        Table::Frames => Vec::new(),
+    }
+}
+
+/// The hooks that a table is tried with: one that sees packets of all links where it has such, and that at links where it has that.
+fn hooks(table: Table) -> Vec<Hook> {
+    let at = |count| match table {
+        Table::Frames => Hook::Frames { devices: some_links(count, 0) },
+        Table::Own | Table::Next | Table::Again | Table::Audit | Table::UnknownPods | Table::Replies => {
+            Hook::Ingress { devices: some_links(count, 0) }
+        }
+    };
+    match table {
+        Table::Own | Table::Next | Table::Again | Table::Audit | Table::UnknownPods => {
+            vec![Hook::Forward, Hook::Input, at(0), at(1), at(3)]
+        }
+        Table::Replies => vec![Hook::Forward, Hook::Output],
+        Table::Frames => vec![at(0), at(1), at(3)],
+    }
+}
 
 /// Of the chains of `full`, and one that is not there.
 const CHAINS: [&str; 8] = ["base", "at-links", "at-another", "used", "target", "free", "filled", "absent"];
@@ -103,6 +134,14 @@ fn elements(kind: MapKind, number: u32, chain: &str) -> Vec<Map> {
             let [first, second, _] = of(family).some;
             vec![source("one", first), source("one", second), source("absent", first)]
         }
+        MapKind::Tuples(family, key) => {
+            let protocol = if key == TupleKey::Ports { 17 } else { 47 };
+            let tuple = |it: &&str| {
+                let (from, to) = (SocketAddr::new(address(it), 53), SocketAddr::new(address(of(family).some[0]), 4000));
+                Map::Tuples(TupleMap { family, key, elements: [(Tuple::new(from, to, protocol), chain.to_owned())].into() })
+            };
+            of(family).some.iter().map(tuple).collect()
+        }
     }
 }
 
@@ -120,36 +159,53 @@ fn name(kind: MapKind) -> &'static str {
         MapKind::Sources(Address::V6) => "sources6",
         MapKind::Addresses(Address::V4) => "addresses4",
         MapKind::Addresses(Address::V6) => "addresses6",
+        MapKind::Tuples(Address::V4, TupleKey::Ports) => "ports4",
+        MapKind::Tuples(Address::V6, TupleKey::Ports) => "ports6",
+        MapKind::Tuples(Address::V4, TupleKey::Protocol) => "protocols4",
+        MapKind::Tuples(Address::V6, TupleKey::Protocol) => "protocols6",
     }
 }
 
 /// Rules that refer to nothing and to each chain.
-fn rules() -> Vec<Rule> {
-    let mut rules = vec![
+fn rules(table: Table) -> Vec<Rule> {
+    let frame = || Match::FrameTypeNotIn(vec![0x0800, 0x86dd, 0x0806]);
+    let mut rules =
+        vec![Rule::to(Verdict::Drop).when(frame()), Rule { statements: vec![Statement::Counter, Statement::Log(7)], ..Rule::default() }];
+    let packets = vec![
         Rule::to(Verdict::Accept).when(Match::Ct(CtState::Established)),
         Rule { comment: Some("say \"no\"".to_owned()), ..Rule::to(Verdict::Drop).when(Match::Protocol(vec![58, 1])) },
-        Rule { statements: vec![Statement::Counter, Statement::Log(7)], ..Rule::default() },
         Rule::set(Value::Zero).when(Match::NeighbourDiscovery).when(Match::SourceIsLocal),
         Rule::to(Verdict::Drop).when(Match::Link { end: End::Source, name: LinkName::Whole("one".to_owned()) }),
         Rule::to(Verdict::Drop).when(Match::Link { end: End::Destination, name: LinkName::Beginning("on".to_owned()) }),
     ];
+    let of_packets = table != Table::Frames;
+    if of_packets {
+        rules.extend(packets);
+    }
     for chain in CHAINS {
         rules.push(Rule::to(Verdict::Goto(chain.to_owned())));
-        rules.push(Rule::to(Verdict::Jump(chain.to_owned())).when(Match::Protocol(vec![6, 17, 17])));
+        let condition = if of_packets { Match::Protocol(vec![6, 17, 17]) } else { frame() };
+        rules.push(Rule::to(Verdict::Jump(chain.to_owned())).when(condition));
     }
     rules
 }
 
 /// Rules that ask each map as each kind.
-fn asking() -> Vec<Rule> {
+fn asking(table: Table) -> Vec<Rule> {
+    if table == Table::Frames {
+        return Vec::new();
+    }
     let mut rules = Vec::new();
-    for map in maps() {
+    for map in maps(table) {
         for family in Address::BOTH {
             rules.push(Rule::set(Value::From { end: End::Source, family, map: map.clone() }));
             rules.push(Rule::to(Verdict::Accept).when(Match::Pair { family, set: map.clone() }));
             rules.push(Rule::to(Verdict::Accept).when(Match::LinkAndSource { family, set: map.clone() }));
             rules.push(Rule::to(Verdict::Accept).when(Match::LinkAndDestination { family, set: map.clone() }));
             rules.push(Rule::to(Verdict::Accept).when(Match::In { end: End::Destination, family, set: map.clone() }));
+            for key in [TupleKey::Ports, TupleKey::Protocol] {
+                rules.push(look_tuple(family, key, &map));
+            }
         }
         rules.push(look(&map));
     }
@@ -160,31 +216,38 @@ fn look(map: &str) -> Rule {
     Rule { statements: vec![Statement::Look(map.to_owned())], ..Rule::default() }
 }
 
-/// Names of maps that rules ask, that none asks, and of none.
-fn maps() -> Vec<String> {
-    KINDS.iter().flat_map(|kind| [name(*kind).to_owned(), format!("idle-{}", name(*kind))]).chain(["absent".to_owned()]).collect()
+fn look_tuple(family: Address, key: TupleKey, map: &str) -> Rule {
+    Rule { statements: vec![Statement::LookTuple { family, key, map: map.to_owned() }], ..Rule::default() }
 }
 
-/// Every change of every object.
-pub(super) fn changes() -> Vec<Change> {
+/// Names of maps that rules ask, that none asks, and of none.
+fn maps(table: Table) -> Vec<String> {
+    if table == Table::Frames {
+        return Vec::new();
+    }
+    kinds(table).iter().flat_map(|kind| [name(*kind).to_owned(), format!("idle-{}", name(*kind))]).chain(["absent".to_owned()]).collect()
+}
+
+/// Every change of every object of a table.
+pub(super) fn changes(table: Table) -> Vec<Change> {
     let mut changes = vec![Change::AddTable(Layout::CURRENT), Change::AddTable(Layout::Unmarked), Change::DeleteTable, Change::FlushTable];
     for chain in CHAINS.map(str::to_owned) {
-        let at = |count| Some(Hook::Ingress { devices: some_links(count, 0) });
-        for hook in [None, Some(Hook::Forward), Some(Hook::Input), at(0), at(1), at(3)] {
+        for hook in hooks(table).into_iter().map(Some).chain([None]) {
             changes.push(Change::AddChain { name: chain.clone(), hook });
         }
-        for (count, skipped) in [(0, 0), (1, 0), (1, 2), (1, 3), (2, 1), (2, 2)] {
+        let devices = if table == Table::Replies { &[][..] } else { &[(0, 0), (1, 0), (1, 2), (1, 3), (2, 1), (2, 2)] };
+        for (count, skipped) in devices.iter().copied() {
             let devices = || some_links(count, skipped);
             changes.push(Change::AddDevices { chain: chain.clone(), devices: devices() });
             changes.push(Change::DeleteDevices { chain: chain.clone(), devices: devices() });
         }
         changes.extend([Change::DeleteChain(chain.clone()), Change::FlushChain(chain.clone())]);
-        let rules = if chain == "base" { [rules(), asking()].concat() } else { rules() };
+        let rules = if chain == "base" { [rules(table), asking(table)].concat() } else { rules(table) };
         changes.extend(rules.into_iter().map(|rule| Change::AppendRule { chain: chain.clone(), rule }));
     }
-    for map in maps() {
+    for map in maps(table) {
         changes.push(Change::DeleteMap(map.clone()));
-        for kind in KINDS {
+        for kind in kinds(table) {
             changes.push(Change::AddMap { name: map.clone(), kind, elements: 0 });
             let delete = |elements| Change::DeleteElements { map: map.clone(), elements };
             let add = |elements| Change::AddElements { map: map.clone(), elements };
@@ -209,7 +272,7 @@ fn values(kind: MapKind) -> Vec<Map> {
     match kind {
         MapKind::Data(_) | MapKind::Interval(_) => (1..=2).flat_map(|it| elements(kind, it, "")).collect(),
         MapKind::Sources(_) | MapKind::Pairs(_) | MapKind::Addresses(_) => elements(kind, 0, ""),
-        MapKind::Numbers => CHAINS.iter().flat_map(|it| elements(kind, 0, it)).collect(),
+        MapKind::Numbers | MapKind::Tuples(..) => CHAINS.iter().flat_map(|it| elements(kind, 0, it)).collect(),
     }
 }
 
@@ -222,7 +285,8 @@ fn together(kind: MapKind, count: usize) -> Map {
     let verdicts = ruleset.verdicts.remove("all").map(Map::Verdict);
     let sources = ruleset.sets.remove("all").map(Map::Sources);
     let addresses = ruleset.addresses.remove("all").map(Map::Addresses);
-    data.or(interval).or(verdicts).or(sources).or(addresses).or(ruleset.pairs.remove("all").map(Map::Pairs)).unwrap()
+    let tuples = ruleset.tuples.remove("all").map(Map::Tuples);
+    data.or(interval).or(verdicts).or(sources).or(addresses).or(tuples).or(ruleset.pairs.remove("all").map(Map::Pairs)).unwrap()
 }
 
 /// An address and the start of a range look alike, and so do a pair of addresses and a link with an address of sixteen bytes: the kernel
@@ -231,17 +295,17 @@ fn confused(map: &str, kind: MapKind) -> bool {
     let alike = |it: MapKind| match it {
         MapKind::Data(family) | MapKind::Interval(family) | MapKind::Addresses(family) => Some(MapKind::Data(family)),
         MapKind::Sources(Address::V6) | MapKind::Pairs(Address::V6) => Some(MapKind::Pairs(Address::V6)),
-        MapKind::Numbers | MapKind::Pairs(Address::V4) | MapKind::Sources(Address::V4) => None,
+        MapKind::Numbers | MapKind::Pairs(Address::V4) | MapKind::Sources(Address::V4) | MapKind::Tuples(..) => None,
     };
     let other = KINDS.into_iter().find(|it| map.ends_with(name(*it)));
     other.is_some_and(|it| it != kind && alike(it).is_some() && alike(it) == alike(kind))
 }
 
 /// A table in which every kind of object is in use and out of use.
-pub(super) fn full() -> Ruleset {
+pub(super) fn full(table: Table) -> Ruleset {
     let mut ruleset = Ruleset::default();
     let mut base = vec![Rule::to(Verdict::Goto("used".to_owned())), Rule::to(Verdict::Jump("filled".to_owned()))];
-    for kind in KINDS {
+    for kind in kinds(table) {
         base.push(match kind {
             MapKind::Data(family) | MapKind::Interval(family) => {
                 Rule::set(Value::From { end: End::Destination, family, map: name(kind).to_owned() })
@@ -255,23 +319,32 @@ pub(super) fn full() -> Ruleset {
             MapKind::Addresses(family) => {
                 Rule::to(Verdict::Accept).when(Match::In { end: End::Source, family, set: name(kind).to_owned() })
             }
+            MapKind::Tuples(family, key) => look_tuple(family, key, name(kind)),
         });
         for name in [name(kind).to_owned(), format!("idle-{}", name(kind))] {
             let elements = elements(kind, 1, "target").into_iter();
             match kind {
                 MapKind::Data(_) => elements.take(2).for_each(|it| fill(&mut ruleset, &name, it)),
                 MapKind::Interval(_) => elements.skip(1).take(1).for_each(|it| fill(&mut ruleset, &name, it)),
-                MapKind::Numbers | MapKind::Pairs(_) | MapKind::Sources(_) | MapKind::Addresses(_) => {
+                MapKind::Numbers | MapKind::Pairs(_) | MapKind::Sources(_) | MapKind::Addresses(_) | MapKind::Tuples(..) => {
                     elements.take(2).for_each(|it| fill(&mut ruleset, &name, it))
                 }
             }
         }
     }
     let drop = Rule::to(Verdict::Drop);
+    let at = |count, skipped| match table {
+        Table::Replies => Hook::Output,
+        Table::Frames => Hook::Frames { devices: some_links(count, skipped) },
+        Table::Own | Table::Next | Table::Again | Table::Audit | Table::UnknownPods => {
+            Hook::Ingress { devices: some_links(count, skipped) }
+        }
+    };
+    let first = if table == Table::Frames { at(1, 2) } else { Hook::Forward };
     let chains = [
-        ("base", Some(Hook::Forward), base),
-        ("at-links", Some(Hook::Ingress { devices: some_links(2, 0) }), vec![drop.clone()]),
-        ("at-another", Some(Hook::Ingress { devices: some_links(1, 1) }), vec![]),
+        ("base", Some(first), base),
+        ("at-links", Some(at(2, 0)), vec![drop.clone()]),
+        ("at-another", Some(at(1, 1)), vec![]),
         ("used", None, vec![]),
         ("target", None, vec![drop.clone()]),
         ("free", None, vec![]),
@@ -304,6 +377,10 @@ fn fill(ruleset: &mut Ruleset, name: &str, elements: Map) {
         Map::Addresses(set) => {
             let to = ruleset.addresses.entry(name).or_insert_with(|| AddressSet { family: set.family, elements: [].into() });
             to.elements.extend(set.elements);
+        }
+        Map::Tuples(map) => {
+            let empty = || TupleMap { family: map.family, key: map.key, elements: [].into() };
+            ruleset.tuples.entry(name).or_insert_with(empty).elements.extend(map.elements);
         }
         Map::Verdict(map) => ruleset.verdicts.entry(name).or_default().elements.extend(map.elements),
     }
