@@ -353,7 +353,9 @@ fn the_table_of_somebody_else_is_not_touched() {
 fn what_somebody_else_did_to_the_table_is_named() {
     let cases = [
         ("add rule inet palisade leaf-1 meta mark 7 accept", "rule 0 of chain `leaf-1`"),
-        ("add chain inet palisade own { type filter hook output priority 0; }", "chain `own`"),
+        ("add chain inet palisade own { type filter hook prerouting priority 0; }", "chain `own`"),
+        // A table in the namespace of a pod has a chain at `output`, at another priority.
+        ("add chain inet palisade own { type filter hook output priority 5; }", "chain `own`"),
         ("add chain inet palisade own { type filter hook ingress device lo priority 0; }", "chain `own`"),
         ("add set inet palisade marks { type mark; }", "map `marks`"),
         ("add table inet palisade { flags dormant; }", "table `inet palisade`"),
@@ -371,6 +373,23 @@ fn what_somebody_else_did_to_the_table_is_named() {
             }
         });
     }
+}
+
+/// A chain at `output` is one that a table in the namespace of a pod could have, so it is read. It differs from the loaded ruleset all the same.
+#[test]
+fn a_chain_added_at_a_hook_of_ours_is_read_and_differs() {
+    in_netns(|| {
+        let mut nftables = Nftables::open().unwrap();
+        let loaded = large(3);
+        nftables.load(&loaded).unwrap();
+        if nft(&["-f", "-"], "add chain inet palisade own { type filter hook output priority 0; }").is_none() {
+            return;
+        }
+        let mut expected = nftables.dump().unwrap().expect("the table is loaded");
+        assert_eq!(expected.chains.get("own").map(|it| &it.hook), Some(&Some(Hook::Output)));
+        expected.chains.remove("own");
+        assert_eq!(expected, loaded);
+    });
 }
 
 /// A new process without rights, since a thread cannot give them up alone.
