@@ -1,17 +1,17 @@
 //! The objects that were read, and the model they make.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use palisade_api::networks::{NETWORK_STATUS, POLICY_FOR};
 use palisade_api::tree::{Entry, Node, Span, Value};
 use palisade_api::{Body, Consequence, Object, Problem, Skipped, names, read_object, yaml};
-use palisade_model::{Changes, Diagnostic, Location, Model, NetworkId, PolicyRef, Revision, Severity};
+use palisade_model::{Diagnostic, Location, Model, NetworkId, PolicyRef, Severity};
 
 use crate::Text;
 use crate::controller::{Controller, Labelled, policy_meta};
-use crate::joins::{AttachmentSource, Before, Dirty, Joins, Standing};
+use crate::joins::{AttachmentSource, Dirty, Joins, Standing};
 use crate::policy;
 use crate::sources::{Extent, ObjectKey, Place, Sources};
 use crate::words::quoted;
@@ -26,21 +26,8 @@ pub struct Index {
     /// Diagnostics of live objects, by the file name of the object. A newer version of the object replaces them, its deletion removes them.
     pub(crate) live_diagnostics: BTreeMap<Arc<str>, Vec<Diagnostic>>,
     pub(crate) irrelevant: BTreeMap<String, usize>,
-    /// Live lists that have begun, by the name of the list, with the objects that each has named so far.
-    pub(crate) lists: BTreeMap<Box<str>, BTreeSet<Arc<str>>>,
     controller: Controller,
     attachments: AttachmentSource,
-    /// None until changes are asked for.
-    followed: Option<Followed>,
-}
-
-/// The objects as they were when changes were last asked for.
-#[derive(Clone, Debug, Default)]
-struct Followed {
-    joins: Joins,
-    /// Objects that were set or removed since then.
-    dirty: BTreeMap<ObjectKey, Before>,
-    revision: Revision,
 }
 
 /// What the objects mean, at one moment.
@@ -123,8 +110,16 @@ impl Index {
     pub fn snapshot(&self) -> Snapshot {
         let mut joins = Joins::with(self.attachments);
         let model = joins.update(&self.objects, Dirty::All, &self.controller).into_model();
-        let mut diagnostics: Vec<Diagnostic> = self.diagnostics.iter().chain(self.live_diagnostics.values().flatten()).cloned().collect();
-        let mut audited = Vec::new();
+        let of_objects = self.diagnostics.iter().chain(self.live_diagnostics.values().flatten());
+        let diagnostics = of_objects.cloned().chain(self.diagnose(&joins, &model)).collect();
+        let labelled = self.controller.labelled(self.objects.iter());
+        let audited = self.audited(&joins);
+        Snapshot { model, diagnostics, sources: self.sources.clone(), irrelevant: self.irrelevant.clone(), labelled, audited }
+    }
+
+    /// What is to be said about the objects together, in the order of the keys of policies first.
+    pub(crate) fn diagnose(&self, joins: &Joins, model: &Model) -> Vec<Diagnostic> {
+        let mut diagnostics = Vec::new();
         for (key, entry) in joins.policies.iter() {
             match &entry.standing {
                 Standing::Foreign(controller) => {
@@ -134,22 +129,13 @@ impl Index {
                     diagnostics.push(self.same_reference(key));
                 }
                 Standing::Enforced => diagnostics.extend(entry.odd.iter().map(|it| self.logs_nothing(key, it))),
-                Standing::Audited { set, label } => {
-                    if label.is_none() {
-                        diagnostics.push(Controller::audited_by_some(key, self.sources.location(key)));
-                    }
-                    let promoted_as = label.as_deref().and_then(|it| self.controller.instead_of(it)).map(Into::into);
-                    let policy = entry.policy.origin.clone();
-                    audited.push(Audited { set: set.clone(), policy, controller: label.clone(), promoted_as });
-                }
+                Standing::Audited { label: Some(_), .. } => {}
+                Standing::Audited { label: None, .. } => diagnostics.push(Controller::audited_by_some(key, self.sources.location(key))),
             }
         }
-        audited.sort_unstable();
-        let labelled = self.controller.labelled(self.objects.iter());
-        diagnostics.extend(assumed_namespaces(&model));
-        diagnostics.extend(shared_addresses(&model));
-        diagnostics.extend(self.objects.iter().flat_map(|(key, body)| self.attachment_problems(key, body)));
-        let all = if model.audited.is_empty() { Cow::Borrowed(&model) } else { Cow::Owned(model.with_all_audited()) };
+        diagnostics.extend(assumed_namespaces(model));
+        diagnostics.extend(shared_addresses(model));
+        let all = if model.audited.is_empty() { Cow::Borrowed(model) } else { Cow::Owned(model.with_all_audited()) };
         // A policy of several networks has the same problem on each.
         let mut known: Vec<Diagnostic> = Vec::new();
         for found in policy::relations(&all, &self.sources) {
@@ -159,55 +145,42 @@ impl Index {
         }
         diagnostics.extend(known);
         diagnostics.extend(policy::merged_order(&model.on_network(NetworkId::DEFAULT)));
-        Snapshot { model, diagnostics, sources: self.sources.clone(), irrelevant: self.irrelevant.clone(), labelled, audited }
+        diagnostics
     }
 
-    /// The changes of the model since the last call, or since there were no objects.
-    pub fn changes(&mut self) -> Changes {
-        let mut changes = match &mut self.followed {
-            Some(followed) => {
-                let dirty = std::mem::take(&mut followed.dirty);
-                followed.joins.update(&self.objects, Dirty::Some(&dirty), &self.controller)
+    /// The policies that are watched and not enforced, in order.
+    fn audited(&self, joins: &Joins) -> Vec<Audited> {
+        let mut audited = Vec::new();
+        for (key, entry) in joins.policies.iter() {
+            let Standing::Audited { set, label } = &entry.standing else { continue };
+            if joins.policies.is_hidden(key, entry) {
+                continue;
             }
-            None => {
-                let joins = Joins::with(self.attachments);
-                self.followed.insert(Followed { joins, ..Followed::default() }).joins.update(&self.objects, Dirty::All, &self.controller)
-            }
-        };
-        if let Some(followed) = &mut self.followed {
-            changes.from = followed.revision;
-            changes.to = changes.revision_after(changes.from);
-            followed.revision = changes.to;
+            let promoted_as = label.as_deref().and_then(|it| self.controller.instead_of(it)).map(Into::into);
+            let policy = entry.policy.origin.clone();
+            audited.push(Audited { set: set.clone(), policy, controller: label.clone(), promoted_as });
         }
-        changes
-    }
-
-    /// Whether the changes so far left nothing behind. True again when all objects are deleted and `changes` was called after that.
-    pub fn has_no_residue(&self) -> bool {
-        self.followed.as_ref().is_none_or(|it| it.joins.is_empty() && it.dirty.is_empty() && it.revision == Revision::default())
+        audited.sort_unstable();
+        audited
     }
 
     /// Puts an object into the index, or removes it. Returns whether the index had an object of that name.
     pub(crate) fn set_object(&mut self, key: &ObjectKey, body: Option<Body>) -> bool {
-        let old = match body {
-            Some(body) => self.objects.insert(key.clone(), body),
-            None => self.objects.remove(key),
-        };
-        let before = if old.is_some() { Before::Present } else { Before::Absent };
-        if let Some(followed) = &mut self.followed {
-            followed.dirty.entry(key.clone()).or_insert(before);
+        match body {
+            Some(body) => self.objects.insert(key.clone(), body).is_some(),
+            None => self.objects.remove(key).is_some(),
         }
-        old.is_some()
     }
 
-    fn attachment_problems(&self, key: &ObjectKey, body: &Body) -> Vec<Diagnostic> {
+    /// The networks of an object that cannot be read.
+    fn attachment_problems(&self, file: &Arc<str>, span: Span, key: &ObjectKey, body: &Body) -> Vec<Diagnostic> {
         let (annotation, meta) =
             if let Body::Pod(pod) = body { (NETWORK_STATUS, Some(&pod.meta)) } else { (POLICY_FOR, policy_meta(body)) };
         let problems = self.attachments.problems(key, meta.and_then(|it| it.networks.as_deref()));
         let diagnostic = |message: String| Diagnostic {
             severity: Severity::Error,
             code: "unreadable-network",
-            location: self.sources.location(key),
+            location: Some(Location { file: Arc::clone(file), line: span.line, column: span.column }),
             object: key.to_string().into(),
             path: format!("metadata.annotations[\"{annotation}\"]").into(),
             message: message.into(),
@@ -265,6 +238,7 @@ impl Index {
             }
             (body, _) => body,
         };
+        problems.extend(self.attachment_problems(file, span, &key, &body));
         match &place {
             Place::Text(_) => self.diagnostics.extend(problems),
             // The newest version of the object replaces those before it, and so do its problems.

@@ -1,12 +1,14 @@
 //! Objects into the model.
 //!
 //! An `Index` holds the objects that were read; `snapshot` turns them into the model, with everything that was noticed on the way. Nothing is
-//! dropped quietly: an object either counts, or a diagnostic says why not. What cannot be understood is closed in one place (`policy`).
+//! dropped quietly: an object either counts, or a diagnostic says why not. What cannot be understood is closed in one place (`policy`). A `LiveIndex`
+//! follows a watch instead, and emits the changes of the model.
 #![warn(clippy::as_conversions)]
 
 mod controller;
 mod index;
 mod joins;
+mod live_index;
 mod over;
 mod policy;
 mod seen;
@@ -18,6 +20,7 @@ use std::sync::Arc;
 pub use controller::{Controller, Labelled, Whose};
 pub use index::{Audited, Index, Snapshot};
 pub use joins::AttachmentSource;
+pub use live_index::LiveIndex;
 pub use palisade_api::json::TypeMeta;
 pub use palisade_api::names;
 pub use palisade_api::names::{CONTROLLER_LABEL, CONTROLLER_NAME, DISABLED};

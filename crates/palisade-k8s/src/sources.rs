@@ -138,7 +138,7 @@ impl Sources {
     /// Whether an object at `place` is another version of the object that is known, not a second definition: an API server has one object of
     /// each name.
     pub(crate) fn is_update(&self, key: &ObjectKey, place: &Place) -> bool {
-        matches!((self.objects.get(key), place), (Some(Place::Live(_)), Place::Live(_)))
+        matches!(place, Place::Live(_)) && !matches!(self.objects.get(key), Some(Place::Text(_)))
     }
 
     /// The key of the object that a policy was read from.

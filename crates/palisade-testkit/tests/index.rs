@@ -1,10 +1,10 @@
-//! An `Index` that follows single objects comes to the model that a fresh one reads at once.
+//! A `LiveIndex` that follows single objects comes to the model and the diagnostics of an `Index` that reads all objects at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::slice;
 use std::sync::Arc;
 
-use palisade_k8s::{AttachmentSource, Index, LiveObject, ObjectKey, TypeMeta};
+use palisade_k8s::{AttachmentSource, Index, LiveIndex, LiveObject, TypeMeta};
 use palisade_model::{Replica, Severity};
 use palisade_testkit::generate::generate;
 use palisade_testkit::random::Random;
@@ -76,9 +76,9 @@ fn resource(object: &Value) -> String {
     format!("cluster/{}s{group}", text(object, "/kind").to_lowercase())
 }
 
-/// An index that reads networks from annotations.
-fn empty() -> Index {
-    Index::default().with_attachments(AttachmentSource::Annotations)
+/// An index of a cluster whose pods have networks by annotations.
+fn empty() -> LiveIndex {
+    LiveIndex::default().with_attachments(AttachmentSource::Annotations)
 }
 
 /// The objects that a cluster has at one time, by list, namespace and name.
@@ -89,15 +89,15 @@ fn key(object: &Value) -> (String, String, String) {
 }
 
 /// Compares an index and a replica that followed changes with an index that reads all objects at once.
-fn check(index: &mut Index, replica: &mut Replica, objects: &Objects, when: &str) {
+fn check(index: &mut LiveIndex, replica: &mut Replica, objects: &Objects, when: &str) {
     let changes = index.changes();
     assert_eq!(replica.apply(&changes), Ok(()), "{when}: {changes:?}");
-    let mut fresh = empty();
+    let mut fresh = Index::default().with_attachments(AttachmentSource::Annotations);
     objects.values().for_each(|it| fresh.read_live(live(it)));
-    let (followed, fresh) = (index.snapshot(), fresh.snapshot());
+    let fresh = fresh.snapshot();
     assert_eq!(replica.model().canonical(), fresh.model, "{when}: {changes:?}");
     assert_eq!(replica.revision(), changes.to, "{when}");
-    assert_eq!(followed.diagnostics, fresh.diagnostics, "{when}");
+    assert_eq!(index.diagnostics(&replica.model().canonical()), fresh.diagnostics, "{when}");
     assert!(index.changes().is_empty(), "{when}");
 }
 
@@ -155,21 +155,39 @@ fn objects_of_random_clusters_are_followed() {
 fn a_newer_version_of_a_live_object_is_no_duplicate() {
     let namespace =
         |team: &str| json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "a", "labels": { "team": team } } });
-    let mut index = Index::default();
+    let (mut index, mut replica) = (LiveIndex::default(), Replica::default());
     index.read_live(live(&namespace("one")));
-    drop(index.changes());
+    replica.apply(&index.changes()).unwrap();
     for _ in 0..3 {
         index.read_live(live(&namespace("two")));
     }
     let changes = index.changes();
-    assert_eq!((changes.namespaces.len(), index.snapshot().diagnostics.len()), (1, 0));
+    replica.apply(&changes).unwrap();
+    assert_eq!((changes.namespaces.len(), index.diagnostics(replica.model()).len()), (1, 0));
     index.read_live(live(&namespace("two")));
     assert!(index.changes().is_empty());
-    let key = ObjectKey { kind: "Namespace".into(), namespace: None, name: "a".into() };
-    assert!(index.delete(&key) && !index.delete(&key));
+    assert!(index.delete_live(&live(&namespace("two"))) && !index.delete_live(&live(&namespace("two"))));
     assert_eq!(index.changes().namespaces.len(), 1);
     assert!(index.has_no_residue());
-    assert!(index.snapshot().diagnostics.iter().all(|it| it.severity != Severity::Error));
+}
+
+/// The kind and the name do not make an object of another API group the policy that counts.
+#[test]
+fn an_object_of_another_group_leaves_the_policy_of_its_name_alone() {
+    let policy = network_policy(&json!({}), 80);
+    let other = json!({ "apiVersion": "crd.projectcalico.org/v1", "kind": "NetworkPolicy", "metadata": policy["metadata"], "spec": {} });
+    let mut index = LiveIndex::default();
+    index.read_live(live(&policy));
+    assert_eq!(index.changes().policies.len(), 1);
+    index.read_live(live(&other));
+    assert!(index.changes().is_empty());
+    // A warning says that it has no effect.
+    assert!(index.delete_live(&live(&other)) && index.changes().is_empty());
+    index.begin_list(&resource(&other));
+    index.end_list(&resource(&other));
+    assert!(index.changes().is_empty());
+    assert!(index.delete_live(&live(&policy)));
+    assert_eq!((index.changes().policies.len(), index.has_no_residue()), (1, true));
 }
 
 fn network_policy(selector: &Value, port: u32) -> Value {
@@ -216,12 +234,16 @@ fn a_live_network_policy_that_cannot_be_read_isolates_its_subject() {
     let unreadable = read(&[LiveObject::read(&list, &of, twice)]);
     assert_eq!(only_policy(&unreadable).0, whole.0);
     // A deletion takes the closed form and the diagnostics away.
-    let mut index = read(&[good, bad.clone()]);
-    assert!(index.delete_live(&bad));
-    assert_eq!(only_policy(&index), ("0 policies".to_owned(), Vec::new()));
-    let mut index = unreadable;
-    assert!(index.delete_live(&LiveObject::read(&list, &of, twice)));
-    assert_eq!(only_policy(&index), ("0 policies".to_owned(), Vec::new()));
+    for (objects, last) in [(vec![good, bad.clone()], bad), (vec![], LiveObject::read(&list, &of, twice))] {
+        let (mut index, mut replica) = (LiveIndex::default(), Replica::default());
+        objects.into_iter().chain([last.clone()]).for_each(|it| index.read_live(it));
+        replica.apply(&index.changes()).unwrap();
+        let count = |index: &LiveIndex, replica: &Replica| (replica.model().policies.len(), index.diagnostics(replica.model()).is_empty());
+        assert_eq!(count(&index, &replica), (1, false));
+        assert!(index.delete_live(&last));
+        replica.apply(&index.changes()).unwrap();
+        assert_eq!(count(&index, &replica), (0, true));
+    }
 }
 
 #[test]

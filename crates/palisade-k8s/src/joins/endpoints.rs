@@ -302,6 +302,14 @@ impl Endpoints {
         .map(|(name, _)| name.clone())
     }
 
+    pub(crate) fn has_pod(&self, name: &PodName) -> bool {
+        self.pods.contains_key(name)
+    }
+
+    pub(crate) fn pod_names(&self) -> impl Iterator<Item = &PodName> {
+        self.pods.keys()
+    }
+
     pub(crate) fn has_pods(&self, workload: &ObjectKey) -> bool {
         self.populated.contains_key(workload)
     }

@@ -192,7 +192,7 @@ impl Joins {
     }
 
     fn set_service(&mut self, key: &ObjectKey, service: Option<&Service>, changes: &mut Changes) {
-        let name = ServiceName { namespace: key.namespace.clone().unwrap_or_default(), name: key.name.clone() };
+        let name = service_name(key);
         let new = service.map(|it| {
             Arc::new(palisade_model::Service {
                 namespace: name.namespace.clone(),
@@ -242,6 +242,30 @@ impl Joins {
         }
     }
 
+    /// Whether an object contributes.
+    pub(crate) fn has(&self, key: &ObjectKey) -> bool {
+        match key.kind.as_ref() {
+            "Pod" => self.endpoints.has_pod(&pod_name(key)),
+            "Node" => self.nodes.has_object(&key.name),
+            "Namespace" => self.namespaces.get(&key.name).is_some_and(|it| it.object.is_some()),
+            "Service" => self.services.contains_key(&service_name(key)),
+            _ => self.policies.has(key) || self.owners.has(key),
+        }
+    }
+
+    /// The keys of the objects of a kind that contribute.
+    pub(crate) fn keys(&self, kind: &str) -> Vec<ObjectKey> {
+        let cluster_wide = |name: &Box<str>| ObjectKey { kind: kind.into(), namespace: None, name: name.clone() };
+        let key = |namespace: &Box<str>, name: &Box<str>| ObjectKey { namespace: Some(namespace.clone()), ..cluster_wide(name) };
+        match kind {
+            "Pod" => self.endpoints.pod_names().map(|it| key(&it.namespace, &it.name)).collect(),
+            "Node" => self.nodes.object_names().map(cluster_wide).collect(),
+            "Namespace" => self.namespaces.iter().filter(|(_, it)| it.object.is_some()).map(|(name, _)| cluster_wide(name)).collect(),
+            "Service" => self.services.keys().map(|it| key(&it.namespace, &it.name)).collect(),
+            _ => self.policies.iter().map(|(key, _)| key.clone()).chain(self.owners.keys()).filter(|it| *it.kind == *kind).collect(),
+        }
+    }
+
     /// Whether no object contributes anything, and nothing is counted.
     pub(crate) fn is_empty(&self) -> bool {
         let Joins { source: _, networks, owners, endpoints, nodes, namespaces, services, policies } = self;
@@ -268,6 +292,10 @@ fn workload(body: Option<&Body>) -> Option<&Workload> {
         Some(Body::Workload(workload)) => Some(workload),
         Some(_) | None => None,
     }
+}
+
+fn service_name(key: &ObjectKey) -> ServiceName {
+    ServiceName { namespace: key.namespace.clone().unwrap_or_default(), name: key.name.clone() }
 }
 
 fn pod_name(key: &ObjectKey) -> PodName {

@@ -123,6 +123,15 @@ impl Nodes {
         self.by_name.get(name)?.host_pods.get(key)
     }
 
+    pub(crate) fn has_object(&self, name: &str) -> bool {
+        self.by_name.get(name).is_some_and(|it| it.object.is_some())
+    }
+
+    /// Names of nodes that have a Node object.
+    pub(crate) fn object_names(&self) -> impl Iterator<Item = &Box<str>> {
+        self.by_name.iter().filter(|(_, it)| it.object.is_some()).map(|(name, _)| name)
+    }
+
     pub(crate) fn id(&self, name: &str) -> Option<NodeId> {
         self.by_name.get(name)?.id
     }

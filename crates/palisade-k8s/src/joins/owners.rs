@@ -46,6 +46,17 @@ impl Owners {
         self.above.get(key.namespace.as_deref().unwrap_or_default())?.get(&(key.kind.clone(), key.name.clone()))
     }
 
+    pub(crate) fn has(&self, workload: &ObjectKey) -> bool {
+        self.get(workload).is_some()
+    }
+
+    /// All workloads.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = ObjectKey> {
+        self.above.iter().flat_map(|(namespace, all)| {
+            all.keys().map(|(kind, name)| ObjectKey { kind: kind.clone(), namespace: Some(namespace.clone()), name: name.clone() })
+        })
+    }
+
     /// Returns the workloads that changed since the last call.
     pub(crate) fn take_changed(&mut self) -> BTreeMap<Box<str>, Changed> {
         std::mem::take(&mut self.changed)

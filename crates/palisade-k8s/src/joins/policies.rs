@@ -67,6 +67,10 @@ impl Policies {
         self.entries.iter()
     }
 
+    pub(crate) fn has(&self, key: &ObjectKey) -> bool {
+        self.entries.contains_key(key)
+    }
+
     /// Whether another policy of KEP-2091 has the name of this one and comes before it.
     pub(crate) fn is_hidden(&self, key: &ObjectKey, entry: &PolicyEntry) -> bool {
         let counts = entry.policy.shape == Shape::Kep2091 && !matches!(entry.standing, Standing::Foreign(_));

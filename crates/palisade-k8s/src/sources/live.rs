@@ -1,6 +1,5 @@
 //! Objects of a live cluster, as an API server sends them.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use palisade_api::json::{self, TypeMeta};
@@ -9,8 +8,7 @@ use palisade_api::yaml::{Unreadable, documents};
 use palisade_api::{Body, Object, closed, read_object};
 use palisade_model::{Diagnostic, Location, Severity};
 
-use super::{ObjectKey, Place, Written, yaml};
-use crate::index::key_of;
+use super::{Place, Written, yaml};
 use crate::{Index, Text};
 
 /// An object of a live cluster. Its JSON is read when it arrives, and kept only where an excerpt of it may be shown.
@@ -63,6 +61,16 @@ impl LiveObject {
         &self.source.file
     }
 
+    pub(crate) fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// The name of its list in messages.
+    pub(crate) fn list(&self) -> &str {
+        let parts = if self.object.namespace.is_some() { 2 } else { 1 };
+        self.source.file.rsplitn(parts + 1, '/').nth(parts).unwrap_or_default()
+    }
+
     /// The object as YAML, where it may be quoted.
     pub fn text(&self) -> Option<Text> {
         self.source.written().map(|it| it.text)
@@ -113,35 +121,10 @@ impl Json {
 }
 
 impl Index {
-    /// Begins a list of a resource, whose name in messages is `list`. Objects that are not read before `end_list` are deleted then.
-    pub fn begin_list(&mut self, list: &str) {
-        self.lists.insert(list.into(), BTreeSet::new());
-    }
-
-    /// Ends a list: deletes the objects of the resource that the list did not name.
-    pub fn end_list(&mut self, list: &str) {
-        let Some(named) = self.lists.remove(list) else { return };
-        let is_gone = |file: &Arc<str>| file.strip_prefix(list).is_some_and(|rest| rest.starts_with('/')) && !named.contains(file);
-        let gone: Vec<ObjectKey> = self.sources.live().filter(|(_, it)| is_gone(it.file())).map(|(key, _)| key.clone()).collect();
-        for key in gone {
-            self.delete(&key);
-        }
-        self.live_diagnostics.retain(|file, _| !is_gone(file));
-    }
-
-    /// Removes an object of a live cluster, as the API server sends it last, with its diagnostics. Returns whether the index knew the object.
-    pub fn delete_live(&mut self, live: &LiveObject) -> bool {
-        let diagnosed = self.live_diagnostics.remove(live.file()).is_some();
-        self.delete(&key_of(&live.object, live.file(), Span::default())) || diagnosed
-    }
-
     /// Takes one object of a live cluster. It counts from now on, if it can be read.
     pub fn read_live(&mut self, live: LiveObject) {
         let LiveObject { source, object, unreadable } = live;
         let Location { file, line, column } = source.location();
-        for (_, named) in self.lists.iter_mut().filter(|(list, _)| file.strip_prefix(list.as_ref()).is_some_and(|it| it.starts_with('/'))) {
-            named.insert(Arc::clone(&file));
-        }
         self.keep(&file, object, Span { line, column, ..Span::default() }, Place::Live(source));
         if let Some(problem) = unreadable {
             self.live_diagnostics.entry(Arc::clone(&file)).or_default().push(Diagnostic {

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
-use palisade_k8s::{Beside, Index, LiveObject, TypeMeta};
+use palisade_k8s::{Beside, LiveIndex, LiveObject, TypeMeta};
 use palisade_model::{Endpoint, Model, NodeId, Policy, Replica};
 use palisade_nft::{Expected, Lowering, NodeView, Ruleset, Step, Unknown, encode, plan};
 use palisade_report::manifest::manifest;
@@ -24,6 +24,8 @@ const SIZES: [Size; 2] = [
 ];
 /// On each node.
 const PODS: usize = 110;
+/// Objects in a page of a list, as client-go asks for.
+const PAGE: usize = 500;
 /// Events of each kind in a run, each followed by the event that undoes it.
 const EVENTS: usize = 50;
 
@@ -35,7 +37,7 @@ type Took = [f64; STAGES.len()];
 
 /// An agent without a kernel: everything that it computes for an event.
 struct Pipeline {
-    index: Index,
+    index: LiveIndex,
     replica: Replica,
     lowering: Lowering,
     view: NodeView,
@@ -123,11 +125,13 @@ impl fmt::Display for Measured {
 impl Pipeline {
     /// Reads the first list of every resource.
     fn of(objects: impl Iterator<Item = Result<Value>>) -> Result<Pipeline> {
-        let mut index = Index::default();
-        for object in objects {
+        let (mut index, mut replica) = (LiveIndex::default(), Replica::default());
+        for (object, at) in objects.zip(1..) {
             index.read_live(live(&object?));
+            if at % PAGE == 0 {
+                replica.apply(&index.changes())?;
+            }
         }
-        let mut replica = Replica::default();
         replica.apply(&index.changes())?;
         let view = NodeView { node: NodeId(0), links: BTreeMap::new(), unknown: Unknown::Open };
         let mut lowering = Lowering::default();
