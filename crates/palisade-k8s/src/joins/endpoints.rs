@@ -10,7 +10,7 @@ use palisade_model::{
 };
 
 use crate::joins::networks::{Attached, Networks};
-use crate::joins::nodes::{Nodes, Use, release, retain, toggle};
+use crate::joins::nodes::{Nodes, Use, UsedNode, release, retain, toggle};
 use crate::joins::owners::Changed;
 use crate::joins::pod_name;
 use crate::sources::ObjectKey;
@@ -32,17 +32,9 @@ pub(crate) struct Endpoints {
 
 #[derive(Clone, Debug)]
 struct PodEntry {
-    owner: Option<OwnerReference>,
-    node: Option<UsedNode>,
+    owner: Option<Box<OwnerReference>>,
+    node: Option<Arc<UsedNode>>,
     standing: Standing,
-}
-
-/// A node that a pod uses, and the addresses that the pod tells of it.
-#[derive(Clone, Debug)]
-struct UsedNode {
-    name: Box<str>,
-    by: Use,
-    told: Box<[IpAddr]>,
 }
 
 /// How an object stands in the model.
@@ -148,10 +140,7 @@ impl Endpoints {
             self.put(key, given, None);
             return crossed;
         };
-        let node = used_node(name, pod);
-        if let Some(used) = &node {
-            nodes.add(&used.name, used.by, &used.told);
-        }
+        let node = used_node(name, pod).map(|it| nodes.add_used(it));
         // SPEC: semantics 1.12: a completed pod matches nothing; its address may already belong to another.
         if pod.phase != Phase::Completed {
             crossed.extend(self.count_owners(&key, &owners, Counting::Up));
@@ -175,7 +164,7 @@ impl Endpoints {
                 Standing::New
             }
         };
-        self.pods.insert(name.clone(), PodEntry { owner: pod.meta.owner.clone(), node, standing });
+        self.pods.insert(name.clone(), PodEntry { owner: pod.meta.owner.clone().map(Box::new), node, standing });
         crossed
     }
 
@@ -251,7 +240,7 @@ impl Endpoints {
             // New endpoints have the chain of now, and the others have none.
             Standing::New | Standing::Completed => return None,
         };
-        Some((entry.owner.clone(), labels))
+        Some((entry.owner.as_deref().cloned(), labels))
     }
 
     /// Gives a pod another chain of owners. Returns the workloads that have their first pod now, or have lost their last one.

@@ -33,7 +33,17 @@ struct Entry {
     /// Addresses that pods tell, with the number of pods.
     told: BTreeMap<IpAddr, usize>,
     host_pods: BTreeMap<ObjectKey, HostPod>,
+    /// What the pod that was added last says of the node. Nearly all pods of a node say the same and share it.
+    used: Option<Arc<UsedNode>>,
     given: Option<Arc<Node>>,
+}
+
+/// A node that a pod uses, and the addresses that the pod tells of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UsedNode {
+    pub(crate) name: Box<str>,
+    pub(crate) by: Use,
+    pub(crate) told: Box<[IpAddr]>,
 }
 
 #[derive(Clone, Debug)]
@@ -72,6 +82,16 @@ impl Nodes {
             }
         }
         self.stale.insert(name.into());
+    }
+
+    /// Counts a pod that uses a node. Returns what the pod says of the node, shared with other pods.
+    pub(crate) fn add_used(&mut self, used: UsedNode) -> Arc<UsedNode> {
+        self.add(&used.name, used.by, &used.told);
+        let entry = self.by_name.entry(used.name.clone()).or_default();
+        match &entry.used {
+            Some(shared) if **shared == used => Arc::clone(shared),
+            Some(_) | None => Arc::clone(entry.used.insert(Arc::new(used))),
+        }
     }
 
     /// Counts a pod that uses a node, with the addresses that it tells of it.
