@@ -255,8 +255,8 @@ impl Joins {
 
     /// The keys of the objects of a kind that contribute.
     pub(crate) fn keys(&self, kind: &str) -> Vec<ObjectKey> {
-        let cluster_wide = |name: &Box<str>| ObjectKey { kind: kind.into(), namespace: None, name: name.clone() };
-        let key = |namespace: &Box<str>, name: &Box<str>| ObjectKey { namespace: Some(namespace.clone()), ..cluster_wide(name) };
+        let cluster_wide = |name: &str| ObjectKey { kind: kind.into(), namespace: None, name: name.into() };
+        let key = |namespace: &str, name: &str| ObjectKey { namespace: Some(namespace.into()), ..cluster_wide(name) };
         match kind {
             "Pod" => self.endpoints.pod_names().map(|it| key(&it.namespace, &it.name)).collect(),
             "Node" => self.nodes.object_names().map(cluster_wide).collect(),

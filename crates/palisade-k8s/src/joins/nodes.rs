@@ -148,8 +148,8 @@ impl Nodes {
     }
 
     /// Names of nodes that have a Node object.
-    pub(crate) fn object_names(&self) -> impl Iterator<Item = &Box<str>> {
-        self.by_name.iter().filter(|(_, it)| it.object.is_some()).map(|(name, _)| name)
+    pub(crate) fn object_names(&self) -> impl Iterator<Item = &str> {
+        self.by_name.iter().filter(|(_, it)| it.object.is_some()).map(|(name, _)| name.as_ref())
     }
 
     pub(crate) fn id(&self, name: &str) -> Option<NodeId> {
